@@ -1,0 +1,1 @@
+"""Grove: gang-scheduled, topology-aware, multi-node AI workloads on Kubernetes."""

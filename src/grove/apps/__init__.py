@@ -1,0 +1,1 @@
+"""Composition roots: programs put together from the rooms. No logic of their own."""

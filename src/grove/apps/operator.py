@@ -1,0 +1,220 @@
+"""The operator as a process: controllers while it leads, admission, metrics and probes all the time.
+
+It ends with a reason: 0 when told to stop, 1 when something failed for good. A lost lease ends the process too, because
+starting over with warm caches elsewhere is simpler than being half a leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+
+from grove.admission import Context
+from grove.admission.authorization import Identities
+from grove.api.duration import parse
+from grove.api.kinds import POD_CLIQUE_SETS, POD_CLIQUES, SCALING_GROUPS
+from grove.api.pod_clique_set import PodCliqueSet
+from grove.apps.engine import Engine
+from grove.config import OperatorConfiguration, order_warning
+from grove.podgrouper.kinds import FIELD_MANAGER
+from grove.runtime.certificate_store import FileCertificates, SecretCertificates
+from grove.runtime.client import Client
+from grove.runtime.clock import SystemClock
+from grove.runtime.connection import Connection, connect
+from grove.runtime.health import Health
+from grove.runtime.leader import LeaderElector, LeaseSettings
+from grove.runtime.metrics import Metrics
+from grove.runtime.recorder import Recorder
+from grove.runtime.server import HttpServer, TlsServer, metrics_route
+from grove.webhooks.handlers import Surroundings
+from grove.webhooks.mnnvl import MnnvlWebhooks
+from grove.webhooks.router import Router
+
+_log = structlog.get_logger(__name__)
+
+
+class LeaseLost(Exception):
+    """Another process leads now."""
+
+
+class Operator:
+    """One operator process over one connection."""
+
+    def __init__(self, configuration: OperatorConfiguration, connection: Connection) -> None:
+        self._configuration = configuration
+        self._namespace = os.environ.get("GROVE_OPERATOR_NAMESPACE") or connection.namespace
+        account = os.environ.get("GROVE_OPERATOR_SERVICE_ACCOUNT_NAME", "grove-operator")
+        self._identities = Identities(
+            operator=f"system:serviceaccount:{self._namespace}:{account}",
+            exempt=frozenset(configuration.authorizer.exempt_service_account_user_names),
+        )
+        self._metrics = Metrics()
+        self._transport = connect(connection)
+        self._client = Client(self._transport, on_request=self._metrics.api_request)
+        self._grouper = Client(self._transport, field_manager=FIELD_MANAGER, on_request=self._metrics.api_request)
+        self._health = Health()
+        self._certificates = self._certificate_source()
+        own = self._certificates if isinstance(self._certificates, SecretCertificates) else None
+        self._recorder = Recorder(self._client, controller="grove.io/operator", instance=socket.gethostname())
+        self._engine = Engine(
+            self._client,
+            configuration,
+            SystemClock(),
+            recorder=self._recorder,
+            metrics=self._metrics,
+            bundle=(lambda: own.trusted) if own else None,
+            grouper=self._grouper,
+        )
+
+    async def run(self) -> None:
+        """Serves and reconciles until cancelled."""
+        warning = order_warning(self._configuration.topology.levels)
+        if warning and self._configuration.topology.enabled:
+            _log.warning(warning)
+        if isinstance(self._certificates, SecretCertificates):
+            await self._certificates.ensure()
+        if self._engine.mnnvl:
+            await self._engine.mnnvl.apis.look()
+        servers = self._servers()
+        for server in servers:
+            await server.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._certificates.run())
+                group.create_task(self._engine.watch())
+                group.create_task(self._recorder.run())
+                if self._engine.mnnvl:
+                    group.create_task(self._engine.mnnvl.apis.keep())
+                group.create_task(self._lead())
+        finally:
+            for server in servers:
+                await server.stop()
+            await self._transport.close()
+
+    async def _lead(self) -> None:
+        election = self._configuration.leader_election
+        if not election.enabled:
+            self._metrics.leading(True)
+            await self._engine.control()
+            return
+        # The lease itself is written without a fence: it is what the fence rests on.
+        elector = LeaderElector(
+            Client(self._transport, on_request=self._metrics.api_request),
+            LeaseSettings(
+                namespace=election.resource_namespace or self._namespace,
+                name=election.resource_name,
+                identity=f"{socket.gethostname()}-{os.getpid()}",
+                duration=parse(election.lease_duration).total_seconds(),
+                deadline=parse(election.renew_deadline).total_seconds(),
+                retry=parse(election.retry_period).total_seconds(),
+            ),
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(elector.run())
+            await elector.wait_leading()
+            _log.info("leading")
+            self._client.fence = self._grouper.fence = elector.fence
+            self._metrics.leading(True)
+            group.create_task(self._engine.control())
+            await elector.wait_lost()
+            raise LeaseLost("the lease was lost; another process leads")
+
+    # What is served.
+
+    def _servers(self) -> list[HttpServer]:
+        server = self._configuration.server
+        self._health.ready_when("caches", lambda: all(store.synced for store in self._engine.stores))
+        found: list[HttpServer] = [
+            TlsServer(
+                self._webhook_routes(),
+                self._certificates,
+                host=server.webhooks.bind_address or "0.0.0.0",
+                port=server.webhooks.port,
+            ),
+            HttpServer(
+                [metrics_route(self._metrics)], host=server.metrics.bind_address or "0.0.0.0", port=server.metrics.port
+            ),
+        ]
+        if server.health_probes.enable:
+            found.append(
+                HttpServer(
+                    self._health.routes(),
+                    host=server.health_probes.bind_address or "0.0.0.0",
+                    port=server.health_probes.port,
+                )
+            )
+        return found
+
+    def _webhook_routes(self) -> Iterable[web.RouteDef]:
+        router = Router(
+            Surroundings(self._context, self._identities, minimum=self._minimum, owner=self._owner),
+            self._mnnvl_webhooks(),
+        )
+
+        async def answer(request: web.Request) -> web.Response:
+            try:
+                body = await router.answer(request.path, await request.read())
+            except ValueError as error:
+                raise web.HTTPBadRequest(text=str(error)) from error
+            return web.Response(body=body, content_type="application/json")
+
+        return [web.post(path, answer) for path in router.handlers]
+
+    def _context(self) -> Context:
+        mnnvl = self._engine.mnnvl
+        return Context.of(
+            self._configuration, compute_domains_served=bool(mnnvl and mnnvl.apis.current.compute_domains)
+        )
+
+    def _mnnvl_webhooks(self) -> MnnvlWebhooks | None:
+        mnnvl = self._engine.mnnvl
+        if mnnvl is None:
+            return None
+        # Whoever leads, every replica answers: this client has no fence.
+        client = Client(self._transport, on_request=self._metrics.api_request)
+        return MnnvlWebhooks(client, lambda: mnnvl.apis.current, self._configuration.mnnvl.claims == "perPod")
+
+    async def _minimum(self, resource: str, namespace: str, name: str) -> int | None:
+        if resource == POD_CLIQUES.plural:
+            clique = self._engine.stores[POD_CLIQUES].get(f"{namespace}/{name}")
+            return clique.spec.minimum if clique else None
+        group = self._engine.stores[SCALING_GROUPS].get(f"{namespace}/{name}")
+        return group.spec.minimum if group else None
+
+    async def _owner(self, namespace: str, name: str) -> PodCliqueSet | None:
+        return self._engine.stores[POD_CLIQUE_SETS].get(f"{namespace}/{name}")
+
+    def _certificate_source(self) -> SecretCertificates | FileCertificates:
+        webhooks = self._configuration.server.webhooks
+        if webhooks.cert_provision_mode == "manual":
+            folder = Path(webhooks.server_cert_dir)
+            return FileCertificates(folder / "tls.crt", folder / "tls.key")
+        service = "grove-operator"
+        names = [
+            service,
+            f"{service}.{self._namespace}",
+            f"{service}.{self._namespace}.svc",
+            f"{service}.{self._namespace}.svc.cluster.local",
+            "localhost",
+            "127.0.0.1",
+        ]
+        return SecretCertificates(self._client, self._namespace, webhooks.secret_name, names)
+
+
+async def run(configuration: OperatorConfiguration, connection: Connection) -> None:
+    """Runs an operator until SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(Operator(configuration, connection).run())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        _log.info("stopped")

@@ -1,0 +1,168 @@
+"""What the scenarios run: PodCliqueSets of known shape, and the same end objects as a bare script would post them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from grove.api import names
+
+NAMESPACE = "bench"
+IMAGE = "bench:1"
+FLOOR_LABEL = "bench.grove.io/floor"
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Clique:
+    name: str
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    name: str
+    replicas: int
+    cliques: tuple[Clique, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One PodCliqueSet: standalone cliques and scaling groups of one replica, times replicas, times sets."""
+
+    replicas: int
+    cliques: tuple[Clique, ...] = ()
+    groups: tuple[Group, ...] = ()
+    sets: int = 1
+
+    @property
+    def pods_per_replica(self) -> int:
+        grouped = sum(g.replicas * sum(c.pods for c in g.cliques) for g in self.groups)
+        return sum(c.pods for c in self.cliques) + grouped
+
+    @property
+    def pods(self) -> int:
+        return self.sets * self.replicas * self.pods_per_replica
+
+
+FLAT = Shape(500, (Clique("worker", 2),))
+FLAT_LARGE = Shape(2500, (Clique("worker", 2),))
+_MULTINODE = (Clique("leader", 1), Clique("worker", 3))
+DISAGGREGATED = Shape(
+    50,
+    (Clique("frontend", 2),),
+    (
+        Group("prefill", 2, tuple(Clique(f"p{c.name}", c.pods) for c in _MULTINODE)),
+        Group("decode", 2, tuple(Clique(f"d{c.name}", c.pods) for c in _MULTINODE)),
+    ),
+)
+MANY = Shape(1, (Clique("worker", 2),), sets=500)
+
+
+def pod_spec(image: str = IMAGE) -> Body:
+    return {"containers": [{"name": "main", "image": image, "resources": {"requests": {"cpu": "1m"}}}]}
+
+
+def set_names(shape: Shape) -> list[str]:
+    return ["bench"] if shape.sets == 1 else [f"bench-{i}" for i in range(shape.sets)]
+
+
+def pod_clique_set(name: str, shape: Shape, *, image: str = IMAGE, strategy: Body | None = None) -> Body:
+    """The manifest a user would write."""
+    members = {c.name for g in shape.groups for c in g.cliques}
+    cliques = [*shape.cliques, *(c for g in shape.groups for c in g.cliques)]
+    assert len(members) + len(shape.cliques) == len(cliques), "clique names are unique in a set"
+    spec: Body = {
+        "replicas": shape.replicas,
+        "template": {
+            "cliques": [_clique(c, image) for c in cliques],
+            "podCliqueScalingGroups": [
+                {"name": g.name, "cliqueNames": [c.name for c in g.cliques], "replicas": g.replicas, "minAvailable": 1}
+                for g in shape.groups
+            ],
+        },
+    }
+    if strategy:
+        spec["updateStrategy"] = strategy
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": spec,
+    }
+
+
+def _clique(clique: Clique, image: str) -> Body:
+    spec = {
+        "roleName": clique.name,
+        "replicas": clique.pods,
+        "minAvailable": clique.pods,
+        "podSpec": pod_spec(image),
+    }
+    return {"name": clique.name, "spec": spec}
+
+
+def floor_replicas(shape: Shape) -> Iterator[tuple[list[Body], list[Body]]]:
+    """For every replica: the objects around its pods, and its pods, with nothing in them that need not be."""
+    for set_name in (f"floor-{i}" for i in range(shape.sets)):
+        for index in range(shape.replicas):
+            yield _floor_replica(set_name, index, shape)
+
+
+def _floor_replica(set_name: str, index: int, shape: Shape) -> tuple[list[Body], list[Body]]:
+    stem = names.replica(set_name, index)
+    cliques = [(names.standalone_clique(set_name, index, c.name), c.pods) for c in shape.cliques]
+    objects: list[Body] = [_object("v1", "Service", stem, {"clusterIP": "None", "selector": {"bench": stem}})]
+    gangs = {stem: list(cliques)}
+    for group in shape.groups:
+        group_name = names.scaling_group(set_name, index, group.name)
+        spec = {"replicas": group.replicas, "minAvailable": 1, "cliqueNames": [c.name for c in group.cliques]}
+        objects.append(_object("grove.io/v1alpha1", "PodCliqueScalingGroup", group_name, spec))
+        for j in range(group.replicas):
+            members = [(names.member_clique(group_name, j, c.name), c.pods) for c in group.cliques]
+            gangs.setdefault(stem if j < 1 else f"{group_name}-{j}", []).extend(members)
+            cliques.extend(members)
+    for name, pods in cliques:
+        spec = {"roleName": "bench", "replicas": pods, "minAvailable": pods, "podSpec": pod_spec()}
+        objects.append(_object("grove.io/v1alpha1", "PodClique", name, spec))
+    objects.extend(_floor_gang(name, members) for name, members in gangs.items())
+    pods_of = [_object("v1", "Pod", names.pod(name, k), pod_spec()) for name, pods in cliques for k in range(pods)]
+    return objects, pods_of
+
+
+def _floor_gang(name: str, members: list[tuple[str, int]]) -> Body:
+    groups = [
+        {
+            "name": clique,
+            "minReplicas": pods,
+            "podReferences": [{"namespace": NAMESPACE, "name": names.pod(clique, k)} for k in range(pods)],
+        }
+        for clique, pods in members
+    ]
+    return _object("scheduler.grove.io/v1alpha1", "PodGang", name, {"podgroups": groups})
+
+
+def _object(api_version: str, kind: str, name: str, spec: Body) -> Body:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {FLOOR_LABEL: "true"}},
+        "spec": spec,
+    }
+
+
+def deployment(pods: int) -> Body:
+    """The yardstick: as many pods as a Deployment."""
+    labels = {"bench.grove.io/yardstick": "true"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "yardstick", "namespace": NAMESPACE},
+        "spec": {
+            "replicas": pods,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {**pod_spec(), "terminationGracePeriodSeconds": 30}},
+        },
+    }

@@ -1,0 +1,45 @@
+"""`grove pod-grouper`: gives every pod of the KAI scheduler its PodGroup, in place of KAI's own pod-grouper."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command("pod-grouper")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig file; inside a cluster not needed.")
+@click.option("--context", help="Context of the kubeconfig to use.")
+@click.option("--lease-namespace", default="", help="Namespace of the lease, where several of these may run.")
+@click.option(
+    "--unique-names",
+    is_flag=True,
+    help="Add a mark of the namespace to the names of Workloads' PodGroups (KAI < 0.14).",
+)
+@click.option("--bind-address", default="0.0.0.0", show_default=True, help="Address for metrics and probes.")
+@click.option("--metrics-port", type=int, default=9446, show_default=True, help="Port for metrics.")
+@click.option("--probe-port", type=int, default=9447, show_default=True, help="Port for liveness and readiness.")
+@click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True)
+@click.option("--log-level", type=click.Choice(["debug", "info", "error"]), default="info", show_default=True)
+def pod_grouper(kubeconfig: Path | None, context: str | None, log_format: Any, log_level: str, **options: Any) -> None:
+    """Run the pod-grouper: owners, PodGangs and Workloads to KAI PodGroups. KAI's own must not run beside it.
+
+    \b
+    Exit codes: 0 stopped, 1 failed, 2 the kubeconfig cannot be used.
+    """
+    from grove.apps import pod_grouper as app
+    from grove.cli.operator import _use_fast_loop
+    from grove.runtime import logs
+    from grove.runtime.connection import ConnectionConfigError, load
+
+    try:
+        connection = load(kubeconfig, context)
+    except ConnectionConfigError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    logs.configure(log_format, log_level)
+    _use_fast_loop()
+    asyncio.run(app.run(app.PodGrouperOptions(**options), connection))

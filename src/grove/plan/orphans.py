@@ -1,0 +1,43 @@
+"""What is left of a PodCliqueSet that is gone. The garbage collector would get to it at its own pace; a thousand
+pods on expensive machines should not wait for that.
+
+Only what still names a managing owner goes: objects a user chose to keep (`--cascade=orphan`) name none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from grove.api.core import Autoscaler, Pod, Service
+from grove.api.kinds import AUTOSCALERS, POD_CLIQUES, POD_GANGS, PODS, SCALING_GROUPS, SERVICES
+from grove.api.pod_clique import PodClique
+from grove.api.pod_gang import PodGang
+from grove.api.reasons import Reason
+from grove.api.scaling_group import ScalingGroup
+from grove.plan.actions import Action, Delete, Plan, Why
+from grove.runtime.resource import Resource
+
+Leftover = Pod | PodClique | ScalingGroup | PodGang | Service | Autoscaler
+_KINDS: dict[type[Any], Resource[Any]] = {
+    Pod: PODS,
+    PodClique: POD_CLIQUES,
+    ScalingGroup: SCALING_GROUPS,
+    PodGang: POD_GANGS,
+    Service: SERVICES,
+    Autoscaler: AUTOSCALERS,
+}
+
+
+def plan_orphans(leftovers: Iterable[Leftover]) -> Plan:
+    """Autoscalers and pods first, then everything else."""
+    first: list[Action] = []
+    rest: list[Action] = []
+    for item in leftovers:
+        meta = item.metadata
+        if meta.terminating or meta.controller is None:
+            continue
+        why = Why(Reason.CHILD_UNWANTED, f"the PodCliqueSet {meta.name} belonged to is gone")
+        action = Delete(_KINDS[type(item)], meta.namespace, meta.name, meta.uid, why)
+        (first if isinstance(item, Pod | Autoscaler) else rest).append(action)
+    return Plan(tuple(tuple(stage) for stage in (first, rest) if stage))

@@ -1,0 +1,1 @@
+"""Pod → KAI PodGroup, as values: what owners, PodGangs and Workloads say about a pod. Nothing here does I/O."""

@@ -1,0 +1,1 @@
+"""How we talk to a cluster, knowing no Grove kind: transport, client, caches, queues, leadership, observability."""
