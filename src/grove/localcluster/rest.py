@@ -1,13 +1,15 @@
 """A small blocking client of the API server, enough to set a cluster up: JSON in, JSON out, many requests at once.
 
-Idle connections are kept for the next request and closed with the client. Proxies of the environment are never used:
-the server is on this machine.
+Idle connections are kept for the next request and closed with the client. One that the server has closed meanwhile is
+noticed before it is used: a request that fails has really been refused. Proxies of the environment are never used: the
+server is on this machine.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import select
 import ssl
 import time
 from collections import deque
@@ -125,9 +127,19 @@ class ApiServer:
                 connection, since = self._idle.pop()
             except IndexError:
                 return None
-            if time.monotonic() - since < _IDLE:
+            if time.monotonic() - since < _IDLE and not _hung_up(connection):
                 return connection
             connection.close()
+
+
+def _hung_up(connection: http.client.HTTPSConnection) -> bool:
+    """Whether the other end has closed: nobody asked for anything, so all there can be to read is the end."""
+    if connection.sock is None:
+        return True
+    # Not select(): it knows no file descriptors above 1023.
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _message(status: int, text: bytes) -> str:
