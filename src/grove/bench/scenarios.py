@@ -12,6 +12,7 @@ from typing import Any
 
 from grove.api.core import Pod
 from grove.api.kinds import POD_CLIQUE_SETS, PODS
+from grove.bench.floor import floor_replicas
 from grove.bench.meters import PodMeter, ProcessMeter, gone, is_ready, ready
 from grove.bench.stand import PATIENCE, Stand
 from grove.bench.workloads import (
@@ -22,7 +23,6 @@ from grove.bench.workloads import (
     MANY,
     NAMESPACE,
     Shape,
-    floor_replicas,
     pod_clique_set,
     pod_spec,
     set_names,

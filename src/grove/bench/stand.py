@@ -11,11 +11,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from grove.api.kinds import POD_CLIQUE_SETS, POD_CLIQUES, POD_GANGS, PODS, SCALING_GROUPS, SERVICES
+from grove.bench.floor import floor_replicas
 from grove.bench.meters import PodMeter, ProcessMeter, created, gone, operator_writes, ready, scrape, server_writes
-from grove.bench.workloads import FLOOR_LABEL, NAMESPACE, Body, Shape, deployment, floor_replicas, set_names
+from grove.bench.workloads import FLOOR_LABEL, NAMESPACE, Body, Shape, deployment, set_names
 from grove.localcluster import ClusterSpec, RunningCluster, restart, up
 from grove.localcluster.components import OPERATOR_METRICS
 from grove.localcluster.ports import load_ports
+from grove.localcluster.spec import Scheduler
 from grove.runtime import errors, requests
 from grove.runtime.aiohttp_transport import AiohttpTransport
 from grove.runtime.client import Client
@@ -66,9 +68,10 @@ class Stand:
 
     async def floor(self, shape: Shape) -> dict[str, float]:
         """The same end objects by a bare script: as fast as this API server takes them."""
+        replicas = list(floor_replicas(shape))
         cpu = time.process_time()
         async with PodMeter(self.client, f"{FLOOR_LABEL}=true") as meter:
-            await asyncio.gather(*(self._post_replica(*parts) for parts in floor_replicas(shape)))
+            await asyncio.gather(*(self._post_replica(*parts) for parts in replicas))
             spent = time.process_time() - cpu
             done = await meter.when(created(shape.pods), PATIENCE)
             is_ready = await meter.when(ready(shape.pods), PATIENCE)
@@ -149,7 +152,7 @@ class Stand:
 @asynccontextmanager
 async def stand(name: str = "bench") -> AsyncIterator[Stand]:
     """Starts or reuses the cluster; what runs on it is left running for the next measurement."""
-    spec = ClusterSpec(name=name, nodes=NODES, racks=10, operator=True, pod_grouper=False)
+    spec = ClusterSpec(name=name, nodes=NODES, racks=10, scheduler=Scheduler.KUBE, operator=True)
     cluster = await asyncio.to_thread(up, spec)
     transport = connect(load(cluster.kubeconfig))
     port = load_ports(cluster.files.ports)[OPERATOR_METRICS]

@@ -1,12 +1,9 @@
-"""What the scenarios run: PodCliqueSets of known shape, and the same end objects as a bare script would post them."""
+"""What the scenarios run: PodCliqueSets of known shape, and the Deployment they are compared with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-from grove.api import names
 
 NAMESPACE = "bench"
 IMAGE = "bench:1"
@@ -102,55 +99,6 @@ def _clique(clique: Clique, image: str) -> Body:
         "podSpec": pod_spec(image),
     }
     return {"name": clique.name, "spec": spec}
-
-
-def floor_replicas(shape: Shape) -> Iterator[tuple[list[Body], list[Body]]]:
-    """For every replica: the objects around its pods, and its pods, with nothing in them that need not be."""
-    for set_name in (f"floor-{i}" for i in range(shape.sets)):
-        for index in range(shape.replicas):
-            yield _floor_replica(set_name, index, shape)
-
-
-def _floor_replica(set_name: str, index: int, shape: Shape) -> tuple[list[Body], list[Body]]:
-    stem = names.replica(set_name, index)
-    cliques = [(names.standalone_clique(set_name, index, c.name), c.pods) for c in shape.cliques]
-    objects: list[Body] = [_object("v1", "Service", stem, {"clusterIP": "None", "selector": {"bench": stem}})]
-    gangs = {stem: list(cliques)}
-    for group in shape.groups:
-        group_name = names.scaling_group(set_name, index, group.name)
-        spec = {"replicas": group.replicas, "minAvailable": 1, "cliqueNames": [c.name for c in group.cliques]}
-        objects.append(_object("grove.io/v1alpha1", "PodCliqueScalingGroup", group_name, spec))
-        for j in range(group.replicas):
-            members = [(names.member_clique(group_name, j, c.name), c.pods) for c in group.cliques]
-            gangs.setdefault(stem if j < 1 else f"{group_name}-{j}", []).extend(members)
-            cliques.extend(members)
-    for name, pods in cliques:
-        spec = {"roleName": "bench", "replicas": pods, "minAvailable": pods, "podSpec": pod_spec()}
-        objects.append(_object("grove.io/v1alpha1", "PodClique", name, spec))
-    objects.extend(_floor_gang(name, members) for name, members in gangs.items())
-    pods_of = [_object("v1", "Pod", names.pod(name, k), pod_spec()) for name, pods in cliques for k in range(pods)]
-    return objects, pods_of
-
-
-def _floor_gang(name: str, members: list[tuple[str, int]]) -> Body:
-    groups = [
-        {
-            "name": clique,
-            "minReplicas": pods,
-            "podReferences": [{"namespace": NAMESPACE, "name": names.pod(clique, k)} for k in range(pods)],
-        }
-        for clique, pods in members
-    ]
-    return _object("scheduler.grove.io/v1alpha1", "PodGang", name, {"podgroups": groups})
-
-
-def _object(api_version: str, kind: str, name: str, spec: Body) -> Body:
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {FLOOR_LABEL: "true"}},
-        "spec": spec,
-    }
 
 
 def deployment(pods: int) -> Body:
