@@ -2,7 +2,7 @@
 
 A scaled gang waits until the base gang of its replica has been scheduled once. Beyond that, a scheduler that holds
 incomplete gangs back itself needs no gate; for one that does not, the gate stays until every pod of the gang exists.
-The pod that completes such a gang is made last and needs none: by being there it lets the others go. A gang that has
+The pod that completes such a gang is made last and needs none; once it is there the others are let go. A gang that has
 been let go once stays so: a replaced pod joins the others at once.
 """
 
@@ -23,11 +23,11 @@ from grove.schedulers.kube_workload import Refusal, workload_for
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """Gangs whose new pods are born gated, whose gated pods are let go now, and that wait for their last pod."""
+    """Gangs whose new pods are born gated, whose gated pods are let go now, and how many pods each gang misses."""
 
     born_gated: frozenset[str]
     released: frozenset[str]
-    incomplete: frozenset[str]
+    missing: Mapping[str, int]
     waits: tuple[Wait, ...]
 
     @classmethod
@@ -38,7 +38,7 @@ class Gates:
         base = layout.gangs[0]
         base_views = [views[slot.name] for slot in base.slots]
         base_scheduled = scheduled_once(world.gang_status(base.name), base_views)
-        gated, released, incomplete, waits = set(), set(), set(), []
+        gated, released, short, waits = set(), set(), {}, []
         for gang in layout.gangs:
             missing = _missing(world, gang, views, going)
             refused = refusal(world, gang)
@@ -51,12 +51,11 @@ class Gates:
                 waits.append(Wait(gang.name, refused))
             elif missing:
                 waits.append(Wait(gang.name, Why(Reason.GANG_INCOMPLETE, f"{missing} of its pods do not exist yet")))
-                if missing > 1:
-                    gated.add(gang.name)
-                    incomplete.add(gang.name)
+                gated.add(gang.name)
+                short[gang.name] = missing
             else:
                 released.add(gang.name)
-        return cls(frozenset(gated), frozenset(released), frozenset(incomplete), tuple(waits))
+        return cls(frozenset(gated), frozenset(released), short, tuple(waits))
 
 
 def refusal(world: ReplicaWorld, gang: Gang) -> Why | None:

@@ -221,7 +221,7 @@ def _compose(draft: Draft) -> tuple[Plan, ReplicaSummary]:
     draft.waits.extend(gates.waits)
     opening = _opening(draft, statuses)
     stages: tuple[tuple[Action, ...], ...] = tuple(
-        stage for stage in (opening, (*objects, *unwanted), tuple(pods)) if stage
+        tuple(stage) for stage in (opening, (*objects, *unwanted), pods.first, pods.completing, pods.released) if stage
     )
     plan = Plan(stages, tuple(statuses), tuple(draft.waits), _notices(draft, statuses))
     return plan, replica_summary(draft, plan, statuses)

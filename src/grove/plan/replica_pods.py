@@ -1,12 +1,17 @@
-"""Pod writes of one replica: creations, deletions and the removal of our gate."""
+"""Pod writes of one replica: creations, deletions and the removal of our gate.
+
+A gang whose scheduler would place half of it is born gated but for its last pod, which is made when all others exist
+and lets them go. One plan does it in three stages, so that no look at the cluster is needed in between.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from grove.api import labels
 from grove.api.kinds import PODS
+from grove.api.pod_clique import PodClique
 from grove.api.reasons import Reason
 from grove.plan.actions import Action, Create, Delete, Patch, Why
 from grove.plan.gates import Gates, scheduler_of
@@ -29,6 +34,28 @@ class PodMoves:
     blocked: bool = False
 
 
+@dataclass(slots=True)
+class PodStages:
+    """Pod writes, one stage after the other: a gang is completed when its other pods exist, and let go when it is."""
+
+    first: list[Action] = field(default_factory=list)
+    completing: list[Action] = field(default_factory=list)
+    released: list[Action] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Birth:
+    """A pod to be made."""
+
+    clique: PodClique
+    index: int
+    context: PodContext
+    why: Why
+
+    def create(self, *, gated: bool) -> Create:
+        return Create(PODS, pod(self.clique, self.index, self.context, gated=gated), self.why)
+
+
 def pod_actions(
     world: ReplicaWorld,
     layout: Layout,
@@ -36,33 +63,47 @@ def pod_actions(
     moves: Mapping[str, PodMoves],
     gates: Gates,
     gangs_in_step: frozenset[str],
-) -> list[Action]:
+) -> PodStages:
     """Pod writes, in the order of the layout. Pods are made only for a gang that is stored complete."""
-    found: list[Action] = []
+    found = PodStages()
     for gang in layout.gangs:
-        made: list[Action] = []
+        births: list[_Birth] = []
         for slot in gang.slots:
             view, move = views[slot.name], moves[slot.name]
-            found.extend(_delete(layout.namespace, view, p, move) for p in move.delete)
+            going = {p.uid for p in move.delete}
+            found.first.extend(_delete(layout.namespace, view, p, move) for p in move.delete)
+            held = [p for p in view.live if p.gate_position is not None and p.uid not in going]
             if gang.name in gates.released:
-                going = {p.uid for p in move.delete}
-                found.extend(_release(layout.namespace, gang, p) for p in view.live if p.gated and p.uid not in going)
+                found.first.extend(_release(layout.namespace, gang, p.name, p.gate_position) for p in held)
             if move.create and view.clique is not None and gang.name in gangs_in_step:
-                context = _context(world, layout, gang, view)
-                made.extend(_creations(view, move, context, gated=gang.name in gates.born_gated))
-        # The pod that completes a gang is made when all others exist, and without a gate.
-        found.extend(made[:-1] if gang.name in gates.incomplete else made)
+                births.extend(_births(view, view.clique, move, _context(world, layout, gang, view)))
+        if births and len(births) == gates.missing.get(gang.name):
+            _complete(found, layout, gang, births, views)
+        else:
+            found.first.extend(birth.create(gated=gang.name in gates.born_gated) for birth in births)
     return found
 
 
-def _creations(view: CliqueView, move: PodMoves, context: PodContext, *, gated: bool) -> list[Action]:
-    if view.clique is None:
-        return []
+def _complete(
+    found: PodStages, layout: Layout, gang: Gang, births: Sequence[_Birth], views: Mapping[str, CliqueView]
+) -> None:
+    """All that is missing of a gang is made now: the last pod without a gate when the others exist, which then go."""
+    *others, last = births
+    held = [(p.name, p.gate_position) for slot in gang.slots for p in views[slot.name].live]
+    for birth in others:
+        action = birth.create(gated=True)
+        found.first.append(action)
+        held.append((action.body["metadata"]["name"], len(action.body["spec"]["schedulingGates"]) - 1))
+    found.completing.append(last.create(gated=False))
+    found.released.extend(_release(layout.namespace, gang, name, at) for name, at in held if at is not None)
+
+
+def _births(view: CliqueView, clique: PodClique, move: PodMoves, context: PodContext) -> list[_Birth]:
     # The clique must carry the template the pods are to have; it is corrected in this pass and used in the next.
-    if view.clique.metadata.labels.get(labels.POD_TEMPLATE_HASH) != view.target_hash:
+    if clique.metadata.labels.get(labels.POD_TEMPLATE_HASH) != view.target_hash:
         return []
     why = Why(Reason.POD_MISSING, f"{len(view.live)} of {view.replicas} pods of {view.slot.name} exist")
-    return [Create(PODS, pod(view.clique, i, context, gated=gated), why) for i in move.create]
+    return [_Birth(clique, i, context, why) for i in move.create]
 
 
 def _context(world: ReplicaWorld, layout: Layout, gang: Gang, view: CliqueView) -> PodContext:
@@ -99,7 +140,7 @@ def _delete(namespace: str, view: CliqueView, victim: PodView, move: PodMoves) -
     return Delete(PODS, namespace, victim.name, victim.uid, why)
 
 
-def _release(namespace: str, gang: Gang, gated: PodView) -> Patch:
-    path = f"/spec/schedulingGates/{gated.gate_position}"
+def _release(namespace: str, gang: Gang, name: str, position: int | None) -> Patch:
+    path = f"/spec/schedulingGates/{position}"
     operations = ({"op": "test", "path": f"{path}/name", "value": labels.GATE}, {"op": "remove", "path": path})
-    return Patch(PODS, namespace, gated.name, operations, Why(Reason.GANG_COMPLETE, f"gang {gang.name} is complete"))
+    return Patch(PODS, namespace, name, operations, Why(Reason.GANG_COMPLETE, f"gang {gang.name} is complete"))
