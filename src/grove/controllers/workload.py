@@ -35,7 +35,8 @@ from grove.runtime.recorder import Recorder
 from grove.runtime.resource import Resource
 from grove.runtime.worker import DONE, RequeueAfter, Result
 
-COUNT_AFTER = 0.1
+# Counting up costs as much as there are replicas, so the larger the set, the longer a burst of changes is collected.
+COUNT_AFTER, COUNT_AFTER_PER_REPLICA = 0.1, 0.0005
 LOOK_AFTER = 0.05
 ERROR_CODE = "ERR_WRITE_REFUSED"
 _REPORTING: tuple[Resource[Any], ...] = (POD_CLIQUE_SETS, POD_CLIQUES, SCALING_GROUPS, POD_GANGS)
@@ -163,8 +164,8 @@ class WorkloadController:
         if self._awaited(key):
             self.queue.add(key.owner, Priority.HIGH)
         else:
-            # Counting up costs as much as there are replicas: a burst of them is counted once.
-            self.queue.add_after(key.owner, COUNT_AFTER, Priority.HIGH)
+            collect = max(COUNT_AFTER, COUNT_AFTER_PER_REPLICA * len(known))
+            self.queue.add_after(key.owner, collect, Priority.HIGH)
 
     def _awaited(self, key: Key) -> bool:
         """Whether the update waits for this replica."""

@@ -14,8 +14,10 @@ _checked: dict[tuple[int, int], tuple[Any, Any, bool]] = {}
 
 def covers(observed: Any, wanted: Any) -> bool:
     """Whether everything in `wanted` stands in `observed`; what is empty may as well be absent."""
-    if isinstance(wanted, Mapping):
-        if not isinstance(observed, Mapping):
+    if observed == wanted:
+        return True  # nearly always, and quickly known
+    if isinstance(wanted, dict):
+        if not isinstance(observed, dict):
             return not wanted and observed is None
         return all(covers(observed.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list | tuple):
@@ -27,9 +29,7 @@ def covers(observed: Any, wanted: Any) -> bool:
             and len(observed) >= len(wanted)
             and all(covers(o, w) for o, w in zip(observed, wanted, strict=False))
         )
-    if observed is None:
-        return wanted in (None, "", False, 0)
-    return bool(observed == wanted)
+    return observed is None and wanted in (None, "", False, 0)
 
 
 def covers_shared(observed: dict[str, Any], wanted: dict[str, Any]) -> bool:
@@ -47,9 +47,16 @@ def covers_shared(observed: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 def metadata_covers(observed: ObjectMeta, wanted: Mapping[str, Any]) -> bool:
     """Whether labels, annotations and our owner reference are as wanted."""
-    if not covers(observed.labels, wanted.get("labels", {})):
-        return False
-    if not covers(observed.annotations, wanted.get("annotations", {})):
-        return False
-    owners = {owner.uid: msgspec.to_builtins(owner) for owner in observed.owner_references}
-    return all(covers(owners.get(owner["uid"]), owner) for owner in wanted.get("ownerReferences", ()))
+    return (
+        _stand_in(observed.labels, wanted.get("labels", {}))
+        and _stand_in(observed.annotations, wanted.get("annotations", {}))
+        and all(_has_owner(observed, owner) for owner in wanted.get("ownerReferences", ()))
+    )
+
+
+def _stand_in(observed: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return wanted.items() <= observed.items() or covers(observed, wanted)
+
+
+def _has_owner(observed: ObjectMeta, wanted: Mapping[str, Any]) -> bool:
+    return any(covers(msgspec.to_builtins(o), wanted) for o in observed.owner_references if o.uid == wanted["uid"])

@@ -30,14 +30,17 @@ _KINDS: dict[type[Any], Resource[Any]] = {
 
 
 def plan_orphans(leftovers: Iterable[Leftover]) -> Plan:
-    """Autoscalers and pods first, then everything else."""
-    first: list[Action] = []
-    rest: list[Action] = []
-    for item in leftovers:
-        meta = item.metadata
-        if meta.terminating or meta.controller is None:
-            continue
-        why = Why(Reason.CHILD_UNWANTED, f"the PodCliqueSet {meta.name} belonged to is gone")
-        action = Delete(_KINDS[type(item)], meta.namespace, meta.name, meta.uid, why)
-        (first if isinstance(item, Pod | Autoscaler) else rest).append(action)
-    return Plan(tuple(tuple(stage) for stage in (first, rest) if stage))
+    """Autoscalers and pods; everything else once the last pod is gone. The garbage collector, which has no such
+    preference, has mostly been there by then, and has had the API server to itself.
+    """
+    ours = [item for item in leftovers if item.metadata.controller is not None]
+    pods_left = any(isinstance(item, Pod) for item in ours)
+    due = [item for item in ours if isinstance(item, Pod | Autoscaler)] if pods_left else ours
+    stage = tuple(_removal(item) for item in due if not item.metadata.terminating)
+    return Plan((stage,) if stage else ())
+
+
+def _removal(item: Leftover) -> Action:
+    meta = item.metadata
+    why = Why(Reason.CHILD_UNWANTED, f"the PodCliqueSet {meta.name} belonged to is gone")
+    return Delete(_KINDS[type(item)], meta.namespace, meta.name, meta.uid, why)

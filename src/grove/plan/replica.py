@@ -96,6 +96,8 @@ def _decide_groups(draft: Draft) -> None:
             draft.waits.append(Wait(name, step.wait))
         staying = {u.index for u in units if not u.leaving} - set(step.remove)
         indices[group.name] = tuple(sorted({*staying, *step.create, *step.surge, *range(replicas)}))
+    if all(indices[name] == tuple(members) for name, members in draft.layout.members.items()):
+        return
     draft.layout = layout(world.owner, world.index, indices)
     draft.views = {
         slot.name: draft.views.get(slot.name) or _view(world, draft.turn, slot) for slot in draft.layout.slots()

@@ -42,10 +42,9 @@ def reconcile(
 def foreign(world: ReplicaWorld, meta: ObjectMeta) -> bool:
     """Whether an object of one of our names belongs to somebody else (an earlier set of this name included)."""
     controller = meta.controller
-    if controller is None:
+    if controller is None or controller.uid == world.owner.metadata.uid:
         return False
-    owners = {world.owner.metadata.uid, *(group.metadata.uid for group in world.groups.values())}
-    return controller.uid not in owners
+    return all(controller.uid != group.metadata.uid for group in world.groups.values())
 
 
 def blocked(world: ReplicaWorld, layout: Layout) -> list[Wait]:

@@ -41,7 +41,10 @@ class ObjectMeta(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit
     @property
     def controller(self) -> OwnerReference | None:
         """The one owner that manages this object, if any."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
 
     @property
     def terminating(self) -> bool:
