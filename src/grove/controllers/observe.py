@@ -153,6 +153,11 @@ class Observer:
         found = replica_key(key.namespace, key.name, key.index)
         return [item for resource in REPLICA_RESOURCES for item in self._stores[resource].by_index(BY_REPLICA, found)]
 
+    def has_pods(self, key: Key) -> bool:
+        """Whether any pod of the set, in whichever replica, still exists under an owner."""
+        found = self._stores[PODS].by_index(BY_SET, set_key(key.namespace, key.name))
+        return any(pod.metadata.controller is not None for pod in found)
+
     def history(self, owner: PodCliqueSet) -> list[Revision] | None:
         """Kept revisions, the latest last; None while the latest is not on record."""
         records = self._revisions(owner)

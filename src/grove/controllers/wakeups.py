@@ -67,6 +67,16 @@ class Wakeups:
                     self._wake_soon(key)
                 return
         self._wake_owners(old, new)
+        if new is None and old is not None:
+            self._pod_gone(old)
+
+    def _pod_gone(self, pod: Pod) -> None:
+        """The last pod of a set that is gone: the rest of every replica can go now."""
+        owner = pod.metadata.labels.get(labels.PART_OF)
+        key = Key(pod.metadata.namespace, owner) if owner else None
+        if key and self._observer.owner(key) is None and not self._observer.has_pods(key):
+            for index in self._observer.replica_indices(key):
+                self._wake(key.replica(index))
 
     def _child_changed(self, old: HasMetadata | None, new: HasMetadata | None) -> None:
         if old and new and _same_wishes(old, new):

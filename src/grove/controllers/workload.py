@@ -71,7 +71,8 @@ class WorkloadController:
         owner = self._observer.owner(key)
         if owner is None:
             self._forget(key)
-            return await self._finish(Plan(), await self._applier.run(plan_orphans(self._observer.leftovers(key))))
+            plan = plan_orphans(self._observer.leftovers(key), pods_left=self._observer.has_pods(key))
+            return await self._finish(Plan(), await self._applier.run(plan))
         if owner.metadata.terminating:
             # Somebody's finalizer holds the set; nothing is made or removed meanwhile.
             return DONE

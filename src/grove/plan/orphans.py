@@ -29,13 +29,16 @@ _KINDS: dict[type[Any], Resource[Any]] = {
 }
 
 
-def plan_orphans(leftovers: Iterable[Leftover]) -> Plan:
-    """Autoscalers and pods; everything else once the last pod is gone. The garbage collector, which has no such
-    preference, has mostly been there by then, and has had the API server to itself.
+# What makes work while it stands: autoscalers make pods, and a Service has its endpoints written anew for every pod.
+_FIRST = Pod | Autoscaler | Service
+
+
+def plan_orphans(leftovers: Iterable[Leftover], *, pods_left: bool) -> Plan:
+    """Pods and what follows them at once; everything else once the last pod of the set is gone (`pods_left` no more).
+    The garbage collector has mostly been there by then, and until then the API server has the pods to see to.
     """
     ours = [item for item in leftovers if item.metadata.controller is not None]
-    pods_left = any(isinstance(item, Pod) for item in ours)
-    due = [item for item in ours if isinstance(item, Pod | Autoscaler)] if pods_left else ours
+    due = [item for item in ours if isinstance(item, _FIRST)] if pods_left else ours
     stage = tuple(_removal(item) for item in due if not item.metadata.terminating)
     return Plan((stage,) if stage else ())
 
