@@ -14,6 +14,7 @@ from grove.controllers.api_arrivals import ApiArrivals
 from grove.controllers.cluster_topology import TopologyController
 from grove.controllers.mnnvl import MnnvlController
 from grove.controllers.pod_grouper_gangs import PodGroupController
+from grove.controllers.standing import Standing
 from grove.controllers.stores import Stores
 from grove.controllers.webhook_bundles import BundleController
 from grove.controllers.workload import WorkloadController
@@ -77,6 +78,7 @@ class Engine:
         observe.add_stores(self.stores, kube_gangs=settings.kube_gangs)
         cluster_topology.add_stores(self.stores)
         self.workload = WorkloadController(client, self.stores, settings, clock, recorder)
+        self.standing = Standing(client, self.stores, self.workload.queue, self.workload.reconcile)
         self.topology = TopologyController(client, self.stores, settings.topology, clock)
         self.pod_groups: PodGroupController | None = None
         if configuration.pod_grouper.embedded:
@@ -116,7 +118,7 @@ class Engine:
     def _controllers(self) -> list[Controller[Any]]:
         observer: dict[str, Any] = {"observer": self._metrics} if self._metrics else {}
         found: list[Controller[Any]] = [
-            Controller("workload", self.workload.queue, self.workload.reconcile, workers=WORKERS, **observer),
+            Controller("workload", self.workload.queue, self.standing.reconcile, workers=WORKERS, **observer),
             Controller("topology", self.topology.queue, self.topology.reconcile, workers=1, **observer),
         ]
         if self.bundles:
