@@ -100,6 +100,11 @@ def _delete(namespace: str, view: CliqueView, victim: PodView, move: PodMoves) -
 
 
 def _release(namespace: str, gang: Gang, gated: PodView) -> Patch:
+    """Of this very pod: one that has taken its name meanwhile, perhaps in a gang that is not complete, stays held."""
     path = f"/spec/schedulingGates/{gated.gate_position}"
-    operations = ({"op": "test", "path": f"{path}/name", "value": labels.GATE}, {"op": "remove", "path": path})
+    operations = (
+        {"op": "test", "path": "/metadata/uid", "value": gated.uid},
+        {"op": "test", "path": f"{path}/name", "value": labels.GATE},
+        {"op": "remove", "path": path},
+    )
     return Patch(PODS, namespace, gated.name, operations, Why(Reason.GANG_COMPLETE, f"gang {gang.name} is complete"))

@@ -10,7 +10,10 @@ from grove.api import labels
 from grove.api.kinds import POD_GANGS, PODS
 from grove.insight.forecast import run_to_rest
 from grove.insight.model import Conduct, Model
+from grove.plan.layout import Gang
+from grove.plan.replica_pods import _release
 from grove.plan.settings import Settings
+from grove.plan.views import PodView
 
 KAI = Settings(default_scheduler="kai-scheduler")
 
@@ -97,3 +100,13 @@ def test_recreating_parts_of_the_base_gang_holds_back_neither_surge_nor_scaled_g
     assert gates(model, "web-0-g") == {()}
     replaced = {record.name for record in trace.steps if record.verb == "ready" and record.name.startswith("web-0-g")}
     assert "web-0-g-2-b-0" in replaced
+
+
+def test_a_gate_is_taken_from_the_very_pod_that_was_seen() -> None:
+    held = PodView("web-0-a-0", "seen", 0, "h", False, False, 1, False, False)
+    gang = Gang("web-0", ())
+    assert _release("default", gang, held).operations == (
+        {"op": "test", "path": "/metadata/uid", "value": "seen"},
+        {"op": "test", "path": "/spec/schedulingGates/1/name", "value": labels.GATE},
+        {"op": "remove", "path": "/spec/schedulingGates/1"},
+    )
