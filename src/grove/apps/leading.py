@@ -27,8 +27,9 @@ class LeaseLost(Exception):
 async def lead(elector: LeaderElector, work: Callable[[], Awaitable[None]], line: Transport) -> None:
     """Waits for the lease and works until cancelled; raises LeaseLost, with the line closed, when it is lost."""
     competing = asyncio.create_task(elector.run(), name="leader-election")
+    leading = asyncio.create_task(elector.wait_leading())
     try:
-        await _first(competing, asyncio.create_task(elector.wait_leading()))
+        await _first(competing, leading)
         working = asyncio.ensure_future(work())
         lost = asyncio.create_task(elector.wait_lost())
         try:
@@ -39,7 +40,7 @@ async def lead(elector: LeaderElector, work: Callable[[], Awaitable[None]], line
         finally:
             await _ended(working, lost)
     finally:
-        await _ended(competing)
+        await _ended(competing, leading)
 
 
 async def _first(*tasks: asyncio.Future[Any]) -> None:
