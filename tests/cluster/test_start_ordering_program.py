@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from grove.localcluster import RunningCluster, restart
+from grove.localcluster import ClusterSpec, RunningCluster, Scheduler, reset, restart, up
 from grove.localcluster.init_runner import PROCESSES
 from grove.localcluster.stages import CRASH, INIT_CONTAINER
 
@@ -149,14 +150,31 @@ def test_more_programs_than_processes_wait_without_blocking_each_other(team: Nam
     team.become_ready(*(f"link-{i}" for i in range(links + 1)))
 
 
-def test_waiting_goes_on_after_the_runner_and_the_api_server_came_back(team: Namespace) -> None:
-    team.create(pod("child", "w-0-c", "w-0-a:1"))
-    team.says("child", "waiting for w-0-a: 0 of 1 ready")
-    assert restart(team.cluster, "init-runner").exit_code is None
-    team.says("child", "waiting for w-0-a: 0 of 1 ready")
-    restart(team.cluster, "kube-apiserver")
-    team.create(pod("parent", "w-0-a"))
-    team.become_ready("child")
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Namespace]:
+    """A namespace on a cluster of its own: nobody else should have to live with a restart of the API server."""
+    spec = ClusterSpec(
+        name="alone", nodes=1, racks=1, blocks=1, gpus=0, scheduler=Scheduler.KUBE, data_dir=tmp_path / "alone"
+    )
+    cluster = up(spec)
+    try:
+        cluster.kubectl("create", "namespace", "team")
+        cluster.kubectl("wait", "--for=create", "serviceaccount/default", "-n", "team", "--timeout=30s")
+        found = Namespace(cluster, "team")
+        found.let_pods_be_read()
+        yield found
+    finally:
+        reset(spec.name, spec.data_dir)
+
+
+def test_waiting_goes_on_after_the_runner_and_the_api_server_came_back(alone: Namespace) -> None:
+    alone.create(pod("child", "w-0-c", "w-0-a:1"))
+    alone.says("child", "waiting for w-0-a: 0 of 1 ready")
+    assert restart(alone.cluster, "init-runner").exit_code is None
+    alone.says("child", "waiting for w-0-a: 0 of 1 ready")
+    restart(alone.cluster, "kube-apiserver")
+    alone.create(pod("parent", "w-0-a"))
+    alone.become_ready("child")
 
 
 def test_program_and_token_of_a_deleted_pod_go_with_it(team: Namespace) -> None:

@@ -17,7 +17,7 @@ from scenario_objects import Json, condition_of, is_gated, is_ready, is_refused,
 
 from grove.localcluster import ClusterSpec, RunningCluster
 from grove.localcluster.nodes import BLOCK_LABEL, RACK_LABEL, ZONE_LABEL, is_schedulable, node_labels
-from grove.localcluster.rest import ApiServer
+from grove.localcluster.rest import ApiError, ApiServer
 
 T = TypeVar("T")
 
@@ -258,12 +258,22 @@ class Workbench:
         return {self.domain(pod, label) for pod in pods}
 
     def clean_up(self) -> None:
-        """Workloads first: a pod whose node is gone takes long to die."""
-        for one in self.all(SETS):
-            self.delete(SETS, one["metadata"]["name"])
-        if self.nodes:
-            eventually("the test's pods to go", lambda: not self.all(PODS))
-            self.api.each(lambda name: self.api.delete(f"/api/v1/nodes/{name}"), self.nodes)
+        """Workloads first: a pod whose node is gone takes long to die. No node stays for the tests that follow."""
+        try:
+            for one in self.all(SETS):
+                self._remove(self.path(SETS, one["metadata"]["name"]))
+            if self.nodes:
+                eventually("the test's pods to go", lambda: not self.all(PODS))
+        finally:
+            self.api.each(lambda name: self._remove(f"/api/v1/nodes/{name}"), self.nodes)
+
+    def _remove(self, path: str) -> None:
+        """Delete what may be gone already."""
+        try:
+            self.api.delete(path)
+        except ApiError as error:
+            if error.status != 404:
+                raise
 
     # Manifests.
 

@@ -5,6 +5,7 @@ A behaviour is written once, on raw requests; where the three disagree, the in-m
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -77,6 +78,15 @@ async def api(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
         await api.delete(f"/api/v1/namespaces/{api.namespace}")
 
 
+async def _until_served(api: Api) -> None:
+    """A definition is established a moment before a real server answers for it, and nothing tells of that moment."""
+    for _ in range(200):
+        if (await api.get(api.widgets)).code == 200:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("the widgets are not served")
+
+
 async def _prepare(api: Api) -> None:
     """The widget definition, and a namespace that pods may be created in."""
     created = await api.post(DEFINITIONS, WIDGET_DEFINITION)
@@ -87,5 +97,6 @@ async def _prepare(api: Api) -> None:
             conditions = event["object"].get("status", {}).get("conditions", ())
             if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
                 break
+    await _until_served(api)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     assert (await api.post(f"/api/v1/namespaces/{api.namespace}/serviceaccounts", account)).code in (201, 409)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import structlog
 
@@ -14,6 +14,7 @@ from grove.controllers.api_arrivals import ApiArrivals
 from grove.controllers.cluster_topology import TopologyController
 from grove.controllers.mnnvl import MnnvlController
 from grove.controllers.pod_grouper_gangs import PodGroupController
+from grove.controllers.standing import Standing
 from grove.controllers.stores import Stores
 from grove.controllers.webhook_bundles import BundleController
 from grove.controllers.workload import WorkloadController
@@ -29,7 +30,7 @@ WORKERS = 64
 _log = structlog.get_logger(__name__)
 
 
-def settings_of(configuration: OperatorConfiguration, init_image: str = "grove:latest") -> Settings:
+def settings_of(configuration: OperatorConfiguration, init_image: str) -> Settings:
     """What the configuration means for planning."""
     topology = configuration.topology
     return Settings(
@@ -50,32 +51,40 @@ def _kube_gangs(configuration: OperatorConfiguration) -> bool:
     return any(p.name == kube.NAME and p.config.get("gangScheduling") for p in configuration.scheduler.profiles)
 
 
+class EngineOptions(TypedDict, total=False):
+    """What a whole process adds: whom to tell, the CA of its webhooks, and the image of the waiting program.
+
+    `grouper` is the client PodGroups are written with, under the pod-grouper's own field manager.
+    """
+
+    recorder: Recorder
+    metrics: Metrics
+    bundle: Callable[[], bytes] | None
+    grouper: Client
+    init_image: str
+
+
 class Engine:
     """Caches that are always warm, and controllers that run while this process leads."""
 
     def __init__(
-        self,
-        client: Client,
-        configuration: OperatorConfiguration,
-        clock: Clock,
-        *,
-        recorder: Recorder | None = None,
-        metrics: Metrics | None = None,
-        bundle: Callable[[], bytes] | None = None,
-        grouper: Client | None = None,
+        self, client: Client, configuration: OperatorConfiguration, clock: Clock, **options: Unpack[EngineOptions]
     ) -> None:
-        """`grouper` is the client PodGroups are written with, under the pod-grouper's own field manager."""
-        settings = settings_of(configuration)
+        recorder, metrics, bundle = options.get("recorder"), options.get("metrics"), options.get("bundle")
+        settings = settings_of(configuration, options.get("init_image", "grove:latest"))
         self.client = client
         self.stores = Stores()
         self._metrics = metrics
         observe.add_stores(self.stores, kube_gangs=settings.kube_gangs)
         cluster_topology.add_stores(self.stores)
         self.workload = WorkloadController(client, self.stores, settings, clock, recorder)
+        self.standing = Standing(client, self.stores, self.workload.queue, self.workload.reconcile)
         self.topology = TopologyController(client, self.stores, settings.topology, clock)
         self.pod_groups: PodGroupController | None = None
         if configuration.pod_grouper.embedded:
-            self.pod_groups = PodGroupController(grouper or client, self.stores, recorder=recorder, observer=metrics)
+            self.pod_groups = PodGroupController(
+                options.get("grouper", client), self.stores, recorder=recorder, observer=metrics
+            )
         self.mnnvl: MnnvlController | None = None
         if configuration.mnnvl.enabled:
             per_pod = configuration.mnnvl.claims == "perPod"
@@ -109,7 +118,7 @@ class Engine:
     def _controllers(self) -> list[Controller[Any]]:
         observer: dict[str, Any] = {"observer": self._metrics} if self._metrics else {}
         found: list[Controller[Any]] = [
-            Controller("workload", self.workload.queue, self.workload.reconcile, workers=WORKERS, **observer),
+            Controller("workload", self.workload.queue, self.standing.reconcile, workers=WORKERS, **observer),
             Controller("topology", self.topology.queue, self.topology.reconcile, workers=1, **observer),
         ]
         if self.bundles:

@@ -10,7 +10,8 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import structlog
@@ -22,6 +23,7 @@ from grove.api.duration import parse
 from grove.api.kinds import POD_CLIQUE_SETS, POD_CLIQUES, SCALING_GROUPS
 from grove.api.pod_clique_set import PodCliqueSet
 from grove.apps.engine import Engine
+from grove.apps.leading import lead
 from grove.config import OperatorConfiguration, order_warning
 from grove.podgrouper.kinds import FIELD_MANAGER
 from grove.runtime.certificate_store import FileCertificates, SecretCertificates
@@ -40,8 +42,11 @@ from grove.webhooks.router import Router
 _log = structlog.get_logger(__name__)
 
 
-class LeaseLost(Exception):
-    """Another process leads now."""
+def init_image(environment: Mapping[str, str]) -> str:
+    """The image of the waiting program, which is the operator's own; without a tag it has the operator's version."""
+    named = environment.get("GROVE_INIT_CONTAINER_IMAGE") or "grove"
+    tagged = "@" in named or ":" in named.rpartition("/")[2]
+    return named if tagged else f"{named}:{version('grove')}"
 
 
 class Operator:
@@ -71,7 +76,11 @@ class Operator:
             metrics=self._metrics,
             bundle=(lambda: own.trusted) if own else None,
             grouper=self._grouper,
+            init_image=init_image(os.environ),
         )
+        if own and self._engine.bundles:
+            # A renewed authority is of no use before the API server has been told to trust it.
+            own.subscribe(self._engine.bundles.wake_all)
 
     async def run(self) -> None:
         """Serves and reconciles until cancelled."""
@@ -101,8 +110,7 @@ class Operator:
     async def _lead(self) -> None:
         election = self._configuration.leader_election
         if not election.enabled:
-            self._metrics.leading(True)
-            await self._engine.control()
+            await self._work()
             return
         # The lease itself is written without a fence: it is what the fence rests on.
         elector = LeaderElector(
@@ -116,21 +124,20 @@ class Operator:
                 retry=parse(election.retry_period).total_seconds(),
             ),
         )
-        async with asyncio.TaskGroup() as group:
-            group.create_task(elector.run())
-            await elector.wait_leading()
-            _log.info("leading")
-            self._client.fence = self._grouper.fence = elector.fence
-            self._metrics.leading(True)
-            group.create_task(self._engine.control())
-            await elector.wait_lost()
-            raise LeaseLost("the lease was lost; another process leads")
+        await lead(elector, lambda: self._work(elector.fence), self._transport)
+
+    async def _work(self, fence: Callable[[], bool] | None = None) -> None:
+        self._client.fence = self._grouper.fence = fence
+        self._metrics.leading(True)
+        await self._engine.control()
 
     # What is served.
 
     def _servers(self) -> list[HttpServer]:
         server = self._configuration.server
         self._health.ready_when("caches", lambda: all(store.synced for store in self._engine.stores))
+        if self._engine.bundles:
+            self._health.ready_when("webhooks", self._engine.bundles.in_place)
         found: list[HttpServer] = [
             TlsServer(
                 self._webhook_routes(),

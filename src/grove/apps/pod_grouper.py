@@ -9,11 +9,13 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
 
 from grove.api.kinds import PODS
+from grove.apps.leading import lead
 from grove.controllers.pod_grouper import PodGrouper
 from grove.controllers.stores import Stores
 from grove.podgrouper.kinds import FIELD_MANAGER
@@ -96,24 +98,26 @@ class _Process:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._recorder.run())
                 tasks.create_task(self._grouper.watch())
-                await self._lead(tasks)
+                tasks.create_task(self._lead())
         finally:
             for server in servers:
                 await server.stop()
             await self._transport.close()
 
-    async def _lead(self, tasks: asyncio.TaskGroup) -> None:
-        """Groups from the first lease on. A process that lost it writes nothing until it has it again."""
-        if self._options.lease_namespace:
-            unfenced = Client(self._transport, on_request=self._metrics.api_request)
-            identity = f"{socket.gethostname()}-{os.getpid()}"
-            elector = LeaderElector(unfenced, LeaseSettings(self._options.lease_namespace, LEASE_NAME, identity))
-            tasks.create_task(elector.run())
-            await elector.wait_leading()
-            self._client.fence = elector.fence
+    async def _lead(self) -> None:
+        if not self._options.lease_namespace:
+            await self._work()
+            return
+        unfenced = Client(self._transport, on_request=self._metrics.api_request)
+        identity = f"{socket.gethostname()}-{os.getpid()}"
+        elector = LeaderElector(unfenced, LeaseSettings(self._options.lease_namespace, LEASE_NAME, identity))
+        await lead(elector, lambda: self._work(elector.fence), self._transport)
+
+    async def _work(self, fence: Callable[[], bool] | None = None) -> None:
+        self._client.fence = fence
         _log.info("grouping pods")
         self._metrics.leading(True)
-        tasks.create_task(self._grouper.pods.run())
+        await self._grouper.pods.run()
 
     def _servers(self) -> list[HttpServer]:
         health, host = Health(), self._options.bind_address

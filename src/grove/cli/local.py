@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -189,13 +189,26 @@ def logs(name: str, data_dir: Path | None, follow: bool, tail: int, component: s
 
 
 def _follow(path: Path, tail: int) -> None:
-    with path.open(errors="replace") as log:
-        click.echo("".join(log.readlines()[-tail:]), nl=False)
-        while True:
-            added = log.read()
-            click.echo(added, nl=False)
-            if not added:
-                time.sleep(_FOLLOW_INTERVAL)
+    """Print what is added, also when a restart of the component begins a new file."""
+    while True:
+        with path.open(errors="replace") as log:
+            lines = log.readlines()
+            click.echo("".join(lines[max(0, len(lines) - tail) :]), nl=False)
+            while _is_current(log, path):
+                added = log.read()
+                click.echo(added, nl=False)
+                if not added:
+                    time.sleep(_FOLLOW_INTERVAL)
+            click.echo(log.read(), nl=False)
+        tail = sys.maxsize
+
+
+def _is_current(log: TextIO, path: Path) -> bool:
+    """Whether the open file is still the one of that name; in the moment between two files the old one counts."""
+    try:
+        return os.path.samestat(os.fstat(log.fileno()), path.stat())
+    except FileNotFoundError:
+        return True
 
 
 @local.command()

@@ -84,12 +84,21 @@ class BundleController:
             for item in self._stores[resource].all():
                 self._wake(resource, item)
 
+    def in_place(self) -> bool:
+        """Whether the API server is told to trust us in every webhook there is."""
+        wanted = self._wanted()
+        standing = (item for resource in (MUTATING, VALIDATING) for item in self._stores[resource].all())
+        return all(entry.client_config.ca_bundle == wanted for item in standing for entry in item.webhooks)
+
+    def _wanted(self) -> str:
+        return base64.b64encode(self._bundle()).decode()
+
     async def reconcile(self, key: tuple[str, str]) -> Result:
         resource = MUTATING if key[0] == MUTATING.plural else VALIDATING
         item = self._stores[resource].get(key[1])
         if item is None:
             return DONE
-        wanted = base64.b64encode(self._bundle()).decode()
+        wanted = self._wanted()
         operations = tuple(
             {"op": "add", "path": f"/webhooks/{position}/clientConfig/caBundle", "value": wanted}
             for position, entry in enumerate(item.webhooks)

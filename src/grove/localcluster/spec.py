@@ -163,4 +163,7 @@ def stored_spec(folder: Path) -> ClusterSpec | None:
     path = ClusterFiles(folder).spec
     if not path.exists():
         return None
-    return ClusterSpec.from_json(path.read_text(), folder)
+    try:
+        return ClusterSpec.from_json(path.read_text(), folder)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise LocalClusterError(f"{path} is damaged ({error}); `grove local reset` clears the cluster away") from error

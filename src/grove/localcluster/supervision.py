@@ -124,7 +124,9 @@ def still_running(files: ClusterFiles, status: SupervisorStatus) -> list[str]:
 def log_tail(files: ClusterFiles, component: str, lines: int = 15) -> str:
     """The last lines a component wrote."""
     try:
-        text = files.log(component).read_text(errors="replace")
+        written = files.log(component).read_text(errors="replace").splitlines()
     except OSError:
         return "(no log)"
-    return "\n".join(text.splitlines()[-lines:]) or "(the log is empty)"
+    if not written:
+        return "(the log is empty)"
+    return "\n".join(written[max(0, len(written) - lines) :])

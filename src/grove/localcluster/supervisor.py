@@ -138,8 +138,10 @@ class Supervisor:
 
     async def _notice_the_dead(self) -> None:
         """Catch up with processes that have ended but whose end the loop has not been told of yet."""
-        for supervised in self._supervised.values():
-            if supervised.watcher and supervised.process.returncode is None and not identity_of(supervised.status.pid):
+        for supervised in list(self._supervised.values()):
+            # The loop may know of the end before the watcher has had its turn to write it down.
+            ended = supervised.process.returncode is not None or not identity_of(supervised.status.pid)
+            if supervised.watcher and supervised.status.exit_code is None and ended:
                 await supervised.watcher
 
     async def _await_ready(self, supervised: _Supervised) -> None:

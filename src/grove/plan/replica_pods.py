@@ -56,6 +56,25 @@ class _Birth:
         return Create(PODS, pod(self.clique, self.index, self.context, gated=gated), self.why)
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A pod behind our gate, known by its own UID, or by that of its clique while it has none yet."""
+
+    name: str
+    gate_position: int | None
+    known_by: str
+    uid: str
+
+    @classmethod
+    def seen(cls, pod: PodView) -> _Held:
+        return cls(pod.name, pod.gate_position, "/metadata/uid", pod.uid)
+
+    @classmethod
+    def made(cls, birth: Create, clique_uid: str) -> _Held:
+        last = len(birth.body["spec"]["schedulingGates"]) - 1
+        return cls(birth.body["metadata"]["name"], last, "/metadata/ownerReferences/0/uid", clique_uid)
+
+
 def pod_actions(
     world: ReplicaWorld,
     layout: Layout,
@@ -72,9 +91,9 @@ def pod_actions(
             view, move = views[slot.name], moves[slot.name]
             going = {p.uid for p in move.delete}
             found.first.extend(_delete(layout.namespace, view, p, move) for p in move.delete)
-            held = [p for p in view.live if p.gate_position is not None and p.uid not in going]
             if gang.name in gates.released:
-                found.first.extend(_release(layout.namespace, gang, p.name, p.gate_position) for p in held)
+                held = (_Held.seen(p) for p in view.live if p.gated and p.uid not in going)
+                found.first.extend(_release(layout.namespace, gang, pod) for pod in held)
             if move.create and view.clique is not None and gang.name in gangs_in_step:
                 births.extend(_births(view, view.clique, move, _context(world, layout, gang, view)))
         if births and len(births) == gates.missing.get(gang.name):
@@ -89,13 +108,13 @@ def _complete(
 ) -> None:
     """All that is missing of a gang is made now: the last pod without a gate when the others exist, which then go."""
     *others, last = births
-    held = [(p.name, p.gate_position) for slot in gang.slots for p in views[slot.name].live]
+    held = [_Held.seen(p) for slot in gang.slots for p in views[slot.name].live if p.gated]
     for birth in others:
         action = birth.create(gated=True)
         found.first.append(action)
-        held.append((action.body["metadata"]["name"], len(action.body["spec"]["schedulingGates"]) - 1))
+        held.append(_Held.made(action, birth.clique.metadata.uid))
     found.completing.append(last.create(gated=False))
-    found.released.extend(_release(layout.namespace, gang, name, at) for name, at in held if at is not None)
+    found.released.extend(_release(layout.namespace, gang, pod) for pod in held)
 
 
 def _births(view: CliqueView, clique: PodClique, move: PodMoves, context: PodContext) -> list[_Birth]:
@@ -140,7 +159,12 @@ def _delete(namespace: str, view: CliqueView, victim: PodView, move: PodMoves) -
     return Delete(PODS, namespace, victim.name, victim.uid, why)
 
 
-def _release(namespace: str, gang: Gang, name: str, position: int | None) -> Patch:
-    path = f"/spec/schedulingGates/{position}"
-    operations = ({"op": "test", "path": f"{path}/name", "value": labels.GATE}, {"op": "remove", "path": path})
-    return Patch(PODS, namespace, name, operations, Why(Reason.GANG_COMPLETE, f"gang {gang.name} is complete"))
+def _release(namespace: str, gang: Gang, held: _Held) -> Patch:
+    """Of this very pod: one that has taken its name meanwhile, perhaps in a gang that is not complete, stays held."""
+    path = f"/spec/schedulingGates/{held.gate_position}"
+    operations = (
+        {"op": "test", "path": held.known_by, "value": held.uid},
+        {"op": "test", "path": f"{path}/name", "value": labels.GATE},
+        {"op": "remove", "path": path},
+    )
+    return Patch(PODS, namespace, held.name, operations, Why(Reason.GANG_COMPLETE, f"gang {gang.name} is complete"))

@@ -54,6 +54,8 @@ class Faults:
     watch_gone: float = 0.0
     """Per resumed watch: its version is too old."""
     stale_list: float = 0.0
+    silent: frozenset[str] = frozenset()
+    """Resources (`podcliquesets`) whose watches tell nothing for now, while those of others go on."""
     crash_before_write: frozenset[int] = frozenset()
     crash_after_write: frozenset[int] = frozenset()
     """Which writes of the run, counted from 1, the program dies at."""
@@ -168,7 +170,8 @@ class FaultyTransport:
         if query.get("resourceVersion") == "0" and self._happens(self.faults.stale_list):
             request = self._from_the_past(request)
         async with self.inner.stream(request) as stream:
-            yield FaultyWatch(stream, self.faults, self.rng, self.crashed)
+            resource = request.path.rsplit("/", 1)[-1]
+            yield FaultyWatch(stream, self.faults, self.rng, self.crashed, resource)
 
     async def close(self) -> None:
         await self.inner.close()

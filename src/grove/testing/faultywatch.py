@@ -15,16 +15,20 @@ if TYPE_CHECKING:
     from grove.testing.faults import Faults
 
 _AWAY = 3.0
+_SILENCE = 0.5
 
 
 class FaultyWatch:
     """Wraps the stream of a watch. Chunks of the inner stream hold whole lines; ours are cut anywhere."""
 
-    def __init__(self, inner: HttpStream, faults: Faults, rng: random.Random, dead: asyncio.Event) -> None:
+    def __init__(
+        self, inner: HttpStream, faults: Faults, rng: random.Random, dead: asyncio.Event, resource: str = ""
+    ) -> None:
         self._inner = inner
         self._faults = faults
         self._rng = rng
         self._dead = dead
+        self._resource = resource
 
     @property
     def status(self) -> int:
@@ -67,6 +71,8 @@ class FaultyWatch:
                 yield line
 
     async def _lag(self) -> None:
+        while self._resource in self._faults.silent and not self._dead.is_set():  # noqa: ASYNC110 (a plain switch)
+            await asyncio.sleep(_SILENCE)
         if self._faults.watch_lag[1]:
             await asyncio.sleep(self._rng.uniform(*self._faults.watch_lag))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,3 +79,56 @@ def test_reset_leaves_files_of_others_alone(tmp_path: Path) -> None:
     code, _ = run("reset", "--data-dir", str(files.folder))
     assert code == 0
     assert [path.name for path in files.folder.iterdir()] == ["thesis.txt"]
+
+
+def stopped_cluster(folder: Path) -> ClusterFiles:
+    files = ClusterFiles(folder)
+    files.logs.mkdir(parents=True)
+    files.spec.write_text(ClusterSpec(name="asleep").to_json())
+    return files
+
+
+def test_log_is_followed_into_the_file_of_the_next_start(tmp_path: Path) -> None:
+    files = stopped_cluster(tmp_path / "asleep")
+    log = files.log("kwok")
+    log.write_text("one\ntwo\nthree\n")
+    command = [sys.executable, "-m", "grove.cli.main", "local", "logs", "kwok", "-f", "--tail", "2"]
+    following = subprocess.Popen(
+        [*command, "--data-dir", str(files.folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert following.stdout is not None
+    try:
+        assert [following.stdout.readline() for _ in range(2)] == ["two\n", "three\n"]
+        with log.open("a") as open_log:
+            open_log.write("four\n")
+        assert following.stdout.readline() == "four\n"
+        log.replace(log.with_suffix(".previous.log"))
+        log.write_text("five\n")
+        assert following.stdout.readline() == "five\n"
+    finally:
+        following.terminate()
+        following.communicate()
+
+
+def test_as_many_lines_of_a_log_are_printed_as_asked_for(tmp_path: Path) -> None:
+    files = stopped_cluster(tmp_path / "asleep")
+    files.log("kwok").write_text("one\ntwo\n")
+    where = ("--data-dir", str(files.folder))
+    assert run("logs", "kwok", "--tail", "1", *where) == (0, "two\n")
+    assert run("logs", "kwok", "--tail", "0", *where) == (0, "\n")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"scheduler": "other"}', '{"nodes": 3}'])
+def test_damaged_record_of_a_cluster_is_named_and_can_be_reset(content: str, tmp_path: Path) -> None:
+    files = stopped_cluster(tmp_path / "asleep")
+    files.spec.write_text(content)
+    where = ("--data-dir", str(files.folder))
+    for command in ("up", "status"):
+        code, output = run(command, *where)
+        assert code == 1
+        assert f"{files.spec} is damaged" in output
+    assert run("reset", *where)[0] == 0
+    assert not files.folder.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ from grove.localcluster.supervision import (
     start_supervisor,
     still_running,
 )
+from grove.localcluster.supervisor import Supervisor
 
 
 def component(name: str, program: str, wave: Wave = Wave.CONTROLLERS) -> Component:
@@ -79,6 +81,24 @@ def test_signal_is_named(files: ClusterFiles) -> None:
     status = current_status(files)
     assert status is not None
     assert status.components["sleeper"].ending == "was killed by SIGKILL"
+
+
+async def test_end_is_told_as_soon_as_the_loop_knows_of_it(tmp_path: Path) -> None:
+    """The process has been reaped, and the task that writes its end down has not had its turn."""
+    supervisor = Supervisor(ClusterFiles(tmp_path))
+    supervised = await supervisor._spawn(SLEEPER)
+    reaped = asyncio.Event()
+
+    async def write_down() -> None:
+        await reaped.wait()
+        await supervisor._watch(supervised)
+
+    supervised.watcher = asyncio.create_task(write_down())
+    supervised.process.kill()
+    await supervised.process.wait()
+    reaped.set()
+    status = await supervisor._answer({"command": "status"})
+    assert status["components"]["sleeper"]["state"] == "exited"
 
 
 def test_running_component_is_not_started_twice(files: ClusterFiles) -> None:

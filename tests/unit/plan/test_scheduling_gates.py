@@ -7,10 +7,15 @@ from typing import Any
 from sample_sets import LATER, NOW, budget, clique, group, pod_clique_set, running, spec, with_image
 
 from grove.api import labels
-from grove.api.kinds import POD_GANGS, PODS
+from grove.api.kinds import POD_CLIQUES, POD_GANGS, PODS
 from grove.insight.forecast import run_to_rest
 from grove.insight.model import Conduct, Model
+from grove.plan.actions import Create, Patch
+from grove.plan.layout import Gang
+from grove.plan.replica import plan_replica
+from grove.plan.replica_pods import _Held, _release
 from grove.plan.settings import Settings
+from grove.plan.views import PodView
 
 KAI = Settings(default_scheduler="kai-scheduler")
 
@@ -97,3 +102,39 @@ def test_recreating_parts_of_the_base_gang_holds_back_neither_surge_nor_scaled_g
     assert gates(model, "web-0-g") == {()}
     replaced = {record.name for record in trace.steps if record.verb == "ready" and record.name.startswith("web-0-g")}
     assert "web-0-g-2-b-0" in replaced
+
+
+def test_a_gate_is_taken_from_the_very_pod_that_was_seen() -> None:
+    held = PodView("web-0-a-0", "seen", 0, "h", False, False, 1, False, False)
+    gang = Gang("web-0", ())
+    assert _release("default", gang, _Held.seen(held)).operations == (
+        {"op": "test", "path": "/metadata/uid", "value": "seen"},
+        {"op": "test", "path": "/spec/schedulingGates/1/name", "value": labels.GATE},
+        {"op": "remove", "path": "/spec/schedulingGates/1"},
+    )
+
+
+def test_one_plan_makes_a_gang_completes_it_and_lets_its_pods_go() -> None:
+    model = Model.from_objects(pod_clique_set(workload()))
+    model.settle(NOW)
+    for name in list(model.objects.of(PODS)):
+        model.objects.gone(PODS, name, NOW)
+    plan, _ = plan_replica(model.replica_world(0, model.history() or []), NOW)
+    first, completing, released = plan.stages
+    names = [action.body["metadata"]["name"] for action in (*first, *completing) if isinstance(action, Create)]
+    assert [name for name in names if not name.startswith("web-0-g-1")] == [
+        "web-0-a-0",
+        "web-0-a-1",
+        "web-0-g-0-b-0",
+        "web-0-g-0-b-1",
+    ]
+    assert [action.body["metadata"]["name"] for action in completing if isinstance(action, Create)] == ["web-0-g-0-b-1"]
+    cliques = model.objects.of(POD_CLIQUES)
+    assert [(a.name, a.operations[0]) for a in released if isinstance(a, Patch)] == [
+        (name, {"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": cliques[owner].metadata.uid})
+        for name, owner in (
+            ("web-0-a-0", "web-0-a"),
+            ("web-0-a-1", "web-0-a"),
+            ("web-0-g-0-b-0", "web-0-g-0-b"),
+        )
+    ]
