@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -15,7 +14,7 @@ from grove.controllers.cluster_topology import TopologyController
 from grove.controllers.mnnvl import MnnvlController
 from grove.controllers.pod_grouper_gangs import PodGroupController
 from grove.controllers.stores import Stores
-from grove.controllers.webhook_bundles import BundleController
+from grove.controllers.webhook_bundles import Authority, BundleController
 from grove.controllers.workload import WorkloadController
 from grove.plan.settings import Settings, TopologySettings
 from grove.runtime.client import Client
@@ -61,10 +60,11 @@ class Engine:
         *,
         recorder: Recorder | None = None,
         metrics: Metrics | None = None,
-        bundle: Callable[[], bytes] | None = None,
+        authority: Authority | None = None,
         grouper: Client | None = None,
     ) -> None:
-        """`grouper` is the client PodGroups are written with, under the pod-grouper's own field manager."""
+        """`grouper` is the client PodGroups are written with, under the pod-grouper's own field manager; `authority`
+        is what the API server is to trust when it calls our webhooks, where we decide that ourselves."""
         settings = settings_of(configuration)
         self.client = client
         self.stores = Stores()
@@ -81,9 +81,9 @@ class Engine:
             per_pod = configuration.mnnvl.claims == "perPod"
             self.mnnvl = MnnvlController(client, self.stores, per_pod=per_pod, recorder=recorder, observer=metrics)
         self.bundles: BundleController | None = None
-        if bundle is not None:
+        if authority is not None:
             webhook_bundles.add_stores(self.stores)
-            self.bundles = BundleController(client, self.stores, bundle)
+            self.bundles = BundleController(client, self.stores, authority)
 
     async def watch(self) -> None:
         """Fills the caches until cancelled."""

@@ -69,7 +69,7 @@ class Operator:
             SystemClock(),
             recorder=self._recorder,
             metrics=self._metrics,
-            bundle=(lambda: own.trusted) if own else None,
+            authority=own,
             grouper=self._grouper,
         )
 
