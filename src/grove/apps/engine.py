@@ -72,7 +72,7 @@ class Engine:
         observe.add_stores(self.stores, kube_gangs=settings.kube_gangs)
         cluster_topology.add_stores(self.stores)
         self.workload = WorkloadController(client, self.stores, settings, clock, recorder)
-        self.topology = TopologyController(client, self.stores, settings.topology, clock)
+        self.topology = TopologyController(client, self.stores, settings.topology, clock, recorder)
         self.pod_groups: PodGroupController | None = None
         if configuration.pod_grouper.embedded:
             self.pod_groups = PodGroupController(grouper or client, self.stores, recorder=recorder, observer=metrics)
@@ -101,6 +101,7 @@ class Engine:
         async with asyncio.TaskGroup() as group:
             for controller in self._controllers():
                 group.create_task(controller.run())
+            group.create_task(self.topology.refused())
             if self.pod_groups:
                 group.create_task(self.pod_groups.run())
             if self.mnnvl:

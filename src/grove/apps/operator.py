@@ -22,7 +22,8 @@ from grove.api.duration import parse
 from grove.api.kinds import POD_CLIQUE_SETS, POD_CLIQUES, SCALING_GROUPS
 from grove.api.pod_clique_set import PodCliqueSet
 from grove.apps.engine import Engine
-from grove.config import OperatorConfiguration, order_warning
+from grove.config import OperatorConfiguration, order_warning, without_effect
+from grove.controllers.cluster_topology import TopologyRefused
 from grove.podgrouper.kinds import FIELD_MANAGER
 from grove.runtime.certificate_store import FileCertificates, SecretCertificates
 from grove.runtime.client import Client
@@ -36,6 +37,8 @@ from grove.runtime.server import HttpServer, TlsServer, metrics_route
 from grove.webhooks.handlers import Surroundings
 from grove.webhooks.mnnvl import MnnvlWebhooks
 from grove.webhooks.router import Router
+
+__all__ = ["LeaseLost", "Operator", "TopologyRefused", "reason", "run"]
 
 _log = structlog.get_logger(__name__)
 
@@ -78,6 +81,8 @@ class Operator:
         warning = order_warning(self._configuration.topology.levels)
         if warning and self._configuration.topology.enabled:
             _log.warning(warning)
+        for section in without_effect(self._configuration):
+            _log.warning("this section of the configuration has no effect", section=section)
         if isinstance(self._certificates, SecretCertificates):
             await self._certificates.ensure()
         if self._engine.mnnvl:
@@ -206,6 +211,14 @@ class Operator:
             "127.0.0.1",
         ]
         return SecretCertificates(self._client, self._namespace, webhooks.secret_name, names)
+
+
+def reason(ended: BaseExceptionGroup[Exception]) -> str:
+    """What the first of these says: tasks end together, for one reason."""
+    first: BaseException = ended
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return str(first)
 
 
 async def run(configuration: OperatorConfiguration, connection: Connection) -> None:

@@ -50,6 +50,17 @@ def order_warning(levels: list[TopologyLevel]) -> str | None:
     )
 
 
+def without_effect(configuration: OperatorConfiguration) -> list[str]:
+    """The sections somebody wrote that change nothing here: they belong to the Go implementation's runtime."""
+    plain = OperatorConfiguration()
+    sections = {
+        "runtimeClientConnection": configuration.runtime_client_connection != plain.runtime_client_connection,
+        "controllers": configuration.controllers != plain.controllers,
+        "debugging": configuration.debugging != plain.debugging,
+    }
+    return [name for name, written in sections.items() if written]
+
+
 def _said(path: str, kind: Departure, message: str, value: Any) -> str:
     if kind is Departure.UNKNOWN and path in _MOVED:
         return f"{path}: not a field of this configuration; {_MOVED[path]}"
