@@ -39,6 +39,7 @@ from grove.runtime.client import Client
 from grove.runtime.resource import Resource
 from grove.testing import simulate
 from grove.testing.faults import Faults, FaultyTransport, ProcessCrash
+from grove.testing.kubelet import PodBehaviour
 from grove.testing.storage import Change, Table
 from grove.webhooks.handlers import Surroundings
 from grove.webhooks.mnnvl import MnnvlWebhooks
@@ -183,6 +184,10 @@ class MnnvlSimulation(Simulation):
         return wanted and any(claim in entry.values() for entry in entries)
 
 
+def uids(objects: dict[str, Json]) -> dict[str, str]:
+    return {name: item["metadata"]["uid"] for name, item in objects.items()}
+
+
 def asks(scope: str, **more: str) -> dict[str, str]:
     return {labels.MNNVL_ENABLED: "true", labels.MNNVL_SCOPE: scope, **more}
 
@@ -228,6 +233,20 @@ class TestLifeOfADomain:
         pod = simulation.pods()["mix-0-pool-1-member-0"]
         assert pod["spec"]["resourceClaims"] == [{"name": "mnnvl", "resourceClaimName": "mix-0-pool-1-mnnvl-claim"}]
         assert simulation.ready_pods() == set(simulation.pods())
+        for gang in simulation.objects(POD_GANGS).values():
+            assert gang["metadata"]["annotations"][labels.MNNVL_ENABLED] == "true"
+
+    @simulated
+    async def test_a_gang_that_shares_the_domain_of_its_base_is_nobodys_owner(self) -> None:
+        """Its creation need not go through the webhook."""
+        simulation = MnnvlSimulation()
+        simulation.start_operator()
+        document = workload("mix", 1, [gpu_clique("member")], [group("pool", ["member"], 2, 1)])
+        document["metadata"]["annotations"] = asks("replica")
+        await simulation.people.create(document)
+        await simulation.settle()
+        simulation.owned(**{"mix-0": ["mix-0"]})
+        assert labels.MNNVL_ENABLED not in simulation.object(POD_GANGS, "mix-0-pool-1")["metadata"]["annotations"]
 
     @simulated
     async def test_domains_come_with_scaling_out_and_go_with_scaling_in(self) -> None:
@@ -256,7 +275,7 @@ class TestLifeOfADomain:
             simulation.start_operator()
             await simulation.people.create(mix(strategy={"type": strategy}))
             await simulation.settle()
-            before = {key: item["metadata"]["uid"] for key, item in simulation.objects(COMPUTE_DOMAINS).items()}
+            before = uids(simulation.objects(COMPUTE_DOMAINS))
             for position in range(3):
                 await simulation.people.set_image("mix", "app:2", clique=position)
             await simulation.settle()
@@ -264,12 +283,30 @@ class TestLifeOfADomain:
                 await simulation.people.delete(PODS, pod)
             await simulation.settle()
             simulation.owned(**of_replica(0))
-            after = {key: item["metadata"]["uid"] for key, item in simulation.objects(COMPUTE_DOMAINS).items()}
-            assert after == before, strategy
+            assert uids(simulation.objects(COMPUTE_DOMAINS)) == before, strategy
             for name in ("lead", "solo", "pool-0-member"):
                 pods = [p for n, p in simulation.pods().items() if n.startswith(f"mix-0-{name}")]
                 assert {p["spec"]["containers"][0]["image"] for p in pods} == {"app:2"}, strategy
                 assert all(p["spec"]["resourceClaims"][0]["name"] == "mnnvl" for p in pods), strategy
+
+    @simulated
+    async def test_a_gang_that_is_recreated_keeps_domains_and_claims(self) -> None:
+        simulation = MnnvlSimulation()
+        simulation.start_operator()
+        await simulation.people.create(mix(terminationDelay="10m"))
+        await simulation.settle()
+        domains, pods = uids(simulation.objects(COMPUTE_DOMAINS)), uids(simulation.pods())
+        broken = pods["mix-0-lead-0"]
+        simulation.cluster.behave = lambda pod: PodBehaviour(never_ready=pod["metadata"]["uid"] == broken)
+        simulation.cluster.set_ready(NAMESPACE, "mix-0-lead-0", False)
+        await asyncio.sleep(900)
+        await simulation.settle()
+        assert not pods.items() & uids(simulation.pods()).items(), "the gang was not recreated"
+        assert uids(simulation.objects(COMPUTE_DOMAINS)) == domains
+        simulation.owned(**of_replica(0))
+        assert simulation.ready_pods() == set(simulation.pods())
+        for pod in simulation.pods().values():
+            assert ("resourceClaims" in pod["spec"]) != ("-plain-" in pod["metadata"]["name"])
 
     @simulated
     async def test_at_rest_nothing_is_written(self) -> None:
@@ -429,7 +466,8 @@ class TestRefusals:
         await simulation.people.create(document)
         await simulation.settle()
         assert simulation.devices() == {}
-        assert labels.MNNVL_ADOPTED not in simulation.object(POD_GANGS, "mix-0")["metadata"].get("annotations", {})
+        annotations = simulation.object(POD_GANGS, "mix-0")["metadata"].get("annotations", {})
+        assert not {labels.MNNVL_ADOPTED, labels.MNNVL_ENABLED} & set(annotations)
         assert len(simulation.ready_pods()) == 2
 
     @simulated
@@ -520,23 +558,51 @@ class TestDeaths:
             number += 2
         assert writes > 50
 
+    @pytest.mark.parametrize("number", range(WEBHOOK_WRITES // 2 + 1, WEBHOOK_WRITES + 1))
+    def test_what_is_made_for_a_replica_given_up_meanwhile_goes(self, number: int) -> None:
+        """The webhook and the operator die together, before a PodGang came for what was made so far."""
+
+        async def run() -> None:
+            simulation = MnnvlSimulation(faults=crashes(number, after=True))
+            operator = simulation.start_operator()
+            await simulation.people.create(mix())
+            await simulation.settle()
+            await simulation.people.scale(POD_CLIQUE_SETS, "mix", 2)
+            await simulation.until(lambda: simulation.webhooks[0].transport.crashed.is_set())
+            operator.crash()
+            assert any("/mix-1" in item for item in simulation.devices())
+            await simulation.people.scale(POD_CLIQUE_SETS, "mix", 1)
+            await simulation.settle()
+            simulation.owned(**of_replica(0))
+            await simulation.people.scale(POD_CLIQUE_SETS, "mix", 2)
+            await simulation.settle()
+            simulation.owned(**of_replica(0), **of_replica(1))
+
+        simulate(run(), limit=30 * 24 * 3600)
+
     @simulated
-    async def test_what_is_made_for_a_replica_given_up_meanwhile_stays_with_the_set(self) -> None:
-        """No gang came for it: it has an owner, serves the next replica of that index, and goes with the set."""
+    async def test_what_is_made_for_a_group_replica_given_up_meanwhile_goes(self) -> None:
         simulation = MnnvlSimulation(faults=crashes(WEBHOOK_WRITES // 2 + 1, after=True))
         operator = simulation.start_operator()
         await simulation.people.create(mix())
         await simulation.settle()
-        await simulation.people.scale(POD_CLIQUE_SETS, "mix", 2)
-        await simulation.until(lambda: any(name.startswith("mix-1") for name in simulation.objects(COMPUTE_DOMAINS)))
+        await simulation.people.scale(SCALING_GROUPS, "mix-0-pool", 3)
+        await simulation.until(lambda: simulation.webhooks[0].transport.crashed.is_set())
         operator.crash()
-        await simulation.people.scale(POD_CLIQUE_SETS, "mix", 1)
+        assert "ComputeDomain/mix-0-pool-2-cd" in simulation.devices()
+        await simulation.people.scale(SCALING_GROUPS, "mix-0-pool", 2)
         await simulation.settle()
-        left = {item: owner for item, owner in simulation.devices().items() if "/mix-1" in item}
-        assert set(left.values()) <= {"PodCliqueSet/mix"}
-        await simulation.people.scale(POD_CLIQUE_SETS, "mix", 2)
+        simulation.owned(**of_replica(0))
+
+    @simulated
+    async def test_what_waits_for_its_gang_stays_while_its_replica_is_asked_for(self) -> None:
+        """Only the operator is away: what the webhook has made is found again, not made anew."""
+        simulation = MnnvlSimulation()
+        operator = simulation.start_operator(crashes(6, after=False))
+        await simulation.people.create(mix())
+        await simulation.until(lambda: bool(simulation.objects(COMPUTE_DOMAINS)))
+        before = uids(simulation.objects(COMPUTE_DOMAINS))
+        operator.crash()
         await simulation.settle()
-        simulation.owned(**of_replica(0), **of_replica(1))
-        await simulation.people.delete(POD_CLIQUE_SETS, "mix")
-        await simulation.settle()
-        assert simulation.devices() == {}
+        simulation.owned(**of_replica(0))
+        assert before.items() <= uids(simulation.objects(COMPUTE_DOMAINS)).items()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Unpack
 
 import structlog
 
 from grove.config import OperatorConfiguration
-from grove.controllers import cluster_topology, observe, webhook_bundles
+from grove.controllers import cluster_topology, mnnvl, observe, webhook_bundles
 from grove.controllers.api_arrivals import ApiArrivals
 from grove.controllers.cluster_topology import TopologyController
 from grove.controllers.mnnvl import MnnvlController
@@ -21,6 +21,7 @@ from grove.runtime.client import Client
 from grove.runtime.clock import Clock
 from grove.runtime.metrics import Metrics
 from grove.runtime.recorder import Recorder
+from grove.runtime.reflector import ReflectorOptions
 from grove.runtime.worker import Controller
 from grove.schedulers import kube
 
@@ -78,6 +79,7 @@ class Engine:
             self.pod_groups = PodGroupController(grouper or client, self.stores, recorder=recorder, observer=metrics)
         self.mnnvl: MnnvlController | None = None
         if configuration.mnnvl.enabled:
+            mnnvl.add_stores(self.stores)
             per_pod = configuration.mnnvl.claims == "perPod"
             self.mnnvl = MnnvlController(client, self.stores, per_pod=per_pod, recorder=recorder, observer=metrics)
         self.bundles: BundleController | None = None
@@ -85,13 +87,17 @@ class Engine:
             webhook_bundles.add_stores(self.stores)
             self.bundles = BundleController(client, self.stores, authority)
 
-    async def watch(self) -> None:
+    async def watch(self, **options: Unpack[ReflectorOptions]) -> None:
         """Fills the caches until cancelled."""
-        reflectors = self.stores.reflectors(self.client)
+        reflectors = self.stores.reflectors(self.client, **options)
+        arrivals = ApiArrivals(self.client, reflectors)
         async with asyncio.TaskGroup() as group:
             for reflector in reflectors:
                 group.create_task(reflector.run())
-            group.create_task(ApiArrivals(self.client, reflectors).run())
+            if self.mnnvl:
+                arrivals.subscribe(self.mnnvl.apis.api_changed)
+                group.create_task(self.mnnvl.apis.keep())
+            group.create_task(arrivals.run())
 
     async def control(self) -> None:
         """Runs the controllers on warm caches until cancelled."""

@@ -85,8 +85,6 @@ class Operator:
             _log.warning("this section of the configuration has no effect", section=section)
         if isinstance(self._certificates, SecretCertificates):
             await self._certificates.ensure()
-        if self._engine.mnnvl:
-            await self._engine.mnnvl.apis.look()
         servers = self._servers()
         for server in servers:
             await server.start()
@@ -95,8 +93,6 @@ class Operator:
                 group.create_task(self._certificates.run())
                 group.create_task(self._engine.watch())
                 group.create_task(self._recorder.run())
-                if self._engine.mnnvl:
-                    group.create_task(self._engine.mnnvl.apis.keep())
                 group.create_task(self._lead())
         finally:
             for server in servers:
@@ -136,6 +132,8 @@ class Operator:
     def _servers(self) -> list[HttpServer]:
         server = self._configuration.server
         self._health.ready_when("caches", lambda: all(store.synced for store in self._engine.stores))
+        if mnnvl := self._engine.mnnvl:
+            self._health.ready_when("device APIs", lambda: mnnvl.apis.known)
         found: list[HttpServer] = [
             TlsServer(
                 self._webhook_routes(),

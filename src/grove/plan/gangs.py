@@ -15,6 +15,7 @@ from grove.api import labels, names
 from grove.api.kinds import POD_GANGS
 from grove.api.pod_clique_set import PodCliqueSet, TopologyConstraint
 from grove.api.pod_gang import GangTopologyConstraint, NamespacedName, PodGang, PodGangSpec, PodGroup, TopologyGroup
+from grove.plan import mnnvl
 from grove.plan.layout import Gang, Slot
 from grove.plan.matching import metadata_covers
 from grove.plan.revision import set_owner
@@ -103,6 +104,8 @@ def gang_metadata(owner: PodCliqueSet, gang: Gang, index: int, scheduler: str, s
         annotations[labels.MIRRORED] = ",".join(sorted({*mirrored_labels, *annotations}))
     if settings.topology.enabled:
         annotations[labels.TOPOLOGY_NAME] = settings.topology.name
+    if mnnvl.gang_takes_domains(owner, own):
+        annotations[labels.MNNVL_ENABLED] = "true"  # The MNNVL webhook is called for these gangs and no others.
     return {
         "name": gang.name,
         "namespace": meta.namespace,
