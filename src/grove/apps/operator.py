@@ -18,6 +18,7 @@ from aiohttp import web
 
 from grove.admission import Context
 from grove.admission.authorization import Identities
+from grove.admission.neighbours import related
 from grove.api.duration import parse
 from grove.api.kinds import POD_CLIQUE_SETS, POD_CLIQUES, SCALING_GROUPS
 from grove.api.pod_clique_set import PodCliqueSet
@@ -157,7 +158,7 @@ class Operator:
 
     def _webhook_routes(self) -> Iterable[web.RouteDef]:
         router = Router(
-            Surroundings(self._context, self._identities, minimum=self._minimum, owner=self._owner),
+            Surroundings(self._context, self._identities, self._minimum, self._owner, self._neighbours),
             self._mnnvl_webhooks(),
         )
 
@@ -193,6 +194,10 @@ class Operator:
 
     async def _owner(self, namespace: str, name: str) -> PodCliqueSet | None:
         return self._engine.stores[POD_CLIQUE_SETS].get(f"{namespace}/{name}")
+
+    def _neighbours(self, namespace: str, name: str) -> Iterable[PodCliqueSet]:
+        stored = self._engine.stores[POD_CLIQUE_SETS].all()
+        return (s for s in stored if s.metadata.namespace == namespace and related(name, s.metadata.name))
 
     def _certificate_source(self) -> SecretCertificates | FileCertificates:
         webhooks = self._configuration.server.webhooks
