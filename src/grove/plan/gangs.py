@@ -20,7 +20,7 @@ from grove.plan.layout import Gang, Slot
 from grove.plan.matching import metadata_covers
 from grove.plan.revision import set_owner
 from grove.plan.settings import Settings
-from grove.plan.topology import translate
+from grove.plan.topology import translate, within
 from grove.schedulers import kai
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -33,8 +33,7 @@ def gang_spec(
     old = before.spec if before else PodGangSpec()
     old_groups = {group.name: group.topology_constraint for group in old.podgroups}
     template = owner.spec.template
-    of_group = gang.group.topology_constraint if gang.group else None
-    whole = of_group or template.topology_constraint
+    whole = within(gang.group.topology_constraint if gang.group else None, template.topology_constraint)
     return PodGangSpec(
         podgroups=[
             _pod_group(slot, owner.metadata.namespace, pod_names.get(slot.name, ()), settings, old_groups)
