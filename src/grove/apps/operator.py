@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from grove.apps.engine import Engine
 from grove.config import OperatorConfiguration, order_warning, without_effect
 from grove.controllers.cluster_topology import TopologyRefused
 from grove.podgrouper.kinds import FIELD_MANAGER
+from grove.runtime import errors
 from grove.runtime.certificate_store import FileCertificates, SecretCertificates
 from grove.runtime.client import Client
 from grove.runtime.clock import SystemClock
@@ -38,14 +40,19 @@ from grove.runtime.server import HttpServer, TlsServer, metrics_route
 from grove.webhooks.handlers import Surroundings
 from grove.webhooks.mnnvl import MnnvlWebhooks
 from grove.webhooks.router import Router
+from grove.webhooks.routes import routes
 
-__all__ = ["LeaseLost", "Operator", "TopologyRefused", "reason", "run"]
+__all__ = ["LeaseLost", "Operator", "StartFailed", "TopologyRefused", "reason", "run"]
 
 _log = structlog.get_logger(__name__)
 
 
 class LeaseLost(Exception):
     """Another process leads now."""
+
+
+class StartFailed(Exception):
+    """Something is missing without which the operator cannot begin; the text says what."""
 
 
 class Operator:
@@ -84,12 +91,9 @@ class Operator:
             _log.warning(warning)
         for section in without_effect(self._configuration):
             _log.warning("this section of the configuration has no effect", section=section)
-        if isinstance(self._certificates, SecretCertificates):
-            await self._certificates.ensure()
         servers = self._servers()
-        for server in servers:
-            await server.start()
         try:
+            await self._serve(servers)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._certificates.run())
                 group.create_task(self._engine.watch())
@@ -99,6 +103,27 @@ class Operator:
             for server in servers:
                 await server.stop()
             await self._transport.close()
+
+    async def _serve(self, servers: Iterable[HttpServer]) -> None:
+        """Everything without which admission could not answer; a failure is told with where to look."""
+        try:
+            if isinstance(self._certificates, SecretCertificates):
+                await self._certificates.ensure()
+        except errors.ApiError as error:
+            secret = self._configuration.server.webhooks.secret_name
+            raise StartFailed(
+                f"the certificate in Secret {self._namespace}/{secret} is out of reach: {error}"
+            ) from error
+        try:
+            for server in servers:
+                await server.start()
+        except (ssl.SSLError, FileNotFoundError, PermissionError) as error:
+            folder = self._configuration.server.webhooks.server_cert_dir
+            raise StartFailed(
+                f"server.webhooks.serverCertDir: {folder} holds no usable certificate: {error}"
+            ) from error
+        except OSError as error:
+            raise StartFailed(f"server: a port cannot be listened on: {error}") from error
 
     async def _lead(self) -> None:
         election = self._configuration.leader_election
@@ -161,15 +186,7 @@ class Operator:
             Surroundings(self._context, self._identities, self._minimum, self._owner, self._neighbours),
             self._mnnvl_webhooks(),
         )
-
-        async def answer(request: web.Request) -> web.Response:
-            try:
-                body = await router.answer(request.path, await request.read())
-            except ValueError as error:
-                raise web.HTTPBadRequest(text=str(error)) from error
-            return web.Response(body=body, content_type="application/json")
-
-        return [web.post(path, answer) for path in router.handlers]
+        return routes(router)
 
     def _context(self) -> Context:
         mnnvl = self._engine.mnnvl

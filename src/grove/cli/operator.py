@@ -36,7 +36,7 @@ def operator(config: Path, kubeconfig: Path | None, context: str | None) -> None
     ended = ""
     try:
         asyncio.run(app.run(configuration, connection))
-    except* (app.LeaseLost, app.TopologyRefused) as reasons:
+    except* (app.LeaseLost, app.StartFailed, app.TopologyRefused) as reasons:
         ended = app.reason(reasons)
     if ended:
         click.echo(f"error: {ended}", err=True)

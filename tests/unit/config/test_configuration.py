@@ -39,6 +39,14 @@ REFUSED: list[tuple[Any, str]] = [
         {"leaderElection": {"leaseDuration": "10s"}},
         "leaderElection.leaseDuration: must be greater than renewDeadline 10s",
     ),
+    (
+        {"leaderElection": {"renewDeadline": "2s"}},
+        "leaderElection.renewDeadline: must be greater than retryPeriod 2s (got '2s')",
+    ),
+    (
+        {"server": {"webhooks": {"port": 9000}, "metrics": {"port": 9000}}},
+        "server.metrics.port: must differ from server.webhooks.port (got 9000)",
+    ),
     ({"leaderElection": {"resourceLock": "configmaps"}}, "leaderElection.resourceLock: must be one of leases"),
     (
         {"scheduler": {"profiles": [{"name": "volcano"}]}},
