@@ -34,18 +34,19 @@ def install(api: ApiServer, configuration: Mapping[str, Any], webhook_port: int)
     first = [document for document in rights if document["kind"] == "Namespace"]
     for batch in (first, [document for document in rights if document["kind"] != "Namespace"]):
         api.each(lambda document: api.apply(manifests.rest_path(document), document), batch)
-    wanted = [
-        local_webhooks(document, webhook_port)
-        for document in manifests.documents("webhooks.yaml")
-        if _switched_on(document["metadata"]["name"], configuration)
-    ]
+    wanted = [local_webhooks(document, webhook_port) for document in webhooks_for(configuration)]
     remove_webhooks(api, keep={document["metadata"]["name"] for document in wanted})
     api.each(lambda document: api.apply(manifests.rest_path(document), document), wanted)
 
 
-def _switched_on(name: str, configuration: Mapping[str, Any]) -> bool:
-    section = _OPTIONAL.get(name)
-    return section is None or bool((configuration.get(section) or {}).get("enabled"))
+def webhooks_for(configuration: Mapping[str, Any]) -> list[Document]:
+    """The webhooks of deploy/ but for those of features that are not switched on: they would only cost."""
+
+    def wanted(document: Document) -> bool:
+        section = _OPTIONAL.get(document["metadata"]["name"])
+        return section is None or bool((configuration.get(section) or {}).get("enabled"))
+
+    return [document for document in manifests.documents("webhooks.yaml") if wanted(document)]
 
 
 def remove_webhooks(api: ApiServer, keep: set[str] | None = None) -> None:
