@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import yaml
 from aiohttp import web
+from workbench import eventually
 
 from grove.admission import default
 from grove.admission.authorization import Identities
@@ -39,6 +40,9 @@ CREATIONS = [entry for entry in ALL_CREATIONS if "server" in entry]
 UPDATES = [entry for entry in ALL_UPDATES if "server" in entry]
 SAMPLES = [(name, document) for name, document in tables.samples() if document["kind"] != "OperatorConfiguration"]
 CONTEXT = tables.context()
+
+OPERATOR = ("--as=system:serviceaccount:grove-system:grove-operator", "--as-group=system:masters")
+MANAGED = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "base"}
 
 Json = dict[str, Any]
 
@@ -180,9 +184,8 @@ class Server:
 
     def start(self) -> None:
         self._thread.start()
-        router = Router(
-            Surroundings(lambda: self.context, Identities("system:serviceaccount:grove-system:grove-operator"))
-        )
+        identities = Identities("system:serviceaccount:grove-system:grove-operator")
+        router = Router(Surroundings(lambda: self.context, identities, owner=self._owner))
         self._server = TlsServer([_closing(route) for route in routes(router)], self, host="127.0.0.1")
         asyncio.run_coroutine_threadsafe(self._server.start(), self._loop).result(30)
 
@@ -228,12 +231,21 @@ def webhooks(kinds: RunningCluster, server: Server) -> Iterator[RunningCluster]:
 
 
 def _wait_until_asked(cluster: RunningCluster) -> None:
-    """The API server takes a moment to notice new webhooks; a defaulted dry run shows that it has."""
-    for _ in range(200):
+    """The API server takes a moment to notice new webhooks; tries that one changes or refuses show that it has."""
+    wrong = tables.varied(tables.base(), {"spec.template.topologyConstraint": {"packDomain": "numa"}})
+    guarded = clique("default")
+    guarded["metadata"]["labels"] = MANAGED
+
+    def defaulted() -> bool:
         answer = cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(tables.base()))
-        if "terminationDelay" in json.loads(answer)["spec"]["template"]:
-            return
-    raise AssertionError("the API server never asked the webhooks")
+        return "terminationDelay" in json.loads(answer)["spec"]["template"]
+
+    def denied(document: Json) -> bool:
+        return bool(refused(cluster, "create", "--dry-run=server", "-f", "-", document=document))
+
+    eventually("sets to be defaulted", defaulted)
+    eventually("sets to be judged", lambda: denied(wrong))
+    eventually("managed objects to be guarded", lambda: denied(guarded))
 
 
 def test_a_set_is_defaulted_on_its_way_in(webhooks: RunningCluster, namespace: str) -> None:
@@ -306,18 +318,13 @@ def test_a_topology_is_not_for_administrators_to_write(webhooks: RunningCluster)
 
 def test_the_operator_may_write_a_topology_and_others_may_not_touch_it(webhooks: RunningCluster) -> None:
     document = next(d for _, d in SAMPLES if d["kind"] == "ClusterTopology")
-    operator = ["--as=system:serviceaccount:grove-system:grove-operator", "--as-group=system:masters"]
-    assert refused(webhooks, "create", "-f", "-", *operator, document=document) == ""
+    assert refused(webhooks, "create", "-f", "-", *OPERATOR, document=document) == ""
     change = json.dumps({"spec": {"levels": [{"domain": "rack", "key": "other"}]}})
     said = refused(webhooks, "patch", "ct", "grove-topology", "--type=merge", "-p", change)
     assert "ClusterTopology can only be modified by the operator" in said
     said = refused(webhooks, "delete", "ct", "grove-topology")
     assert "ClusterTopology can only be deleted by the operator" in said
-    assert refused(webhooks, "delete", "ct", "grove-topology", *operator) == ""
-
-
-OPERATOR = ("--as=system:serviceaccount:grove-system:grove-operator", "--as-group=system:masters")
-MANAGED = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "base"}
+    assert refused(webhooks, "delete", "ct", "grove-topology", *OPERATOR) == ""
 
 
 def test_managed_objects_are_the_operators_with_their_status_and_claims(
@@ -334,13 +341,13 @@ def test_managed_objects_are_the_operators_with_their_status_and_claims(
         target = f"{document['kind']}/{document['metadata']['name']}"
         if document["kind"] == "PodClique":
             said = refused(webhooks, "create", "-f", "-", document=document)
-            assert "is managed by the operator and cannot be created by kubernetes-admin" in said, said
+            assert "is managed by the operator and cannot be created by grove-local-admin" in said, said
         assert refused(webhooks, "create", "-f", "-", *OPERATOR, document=document) == ""
         said = refused(webhooks, "delete", target, "-n", namespace)
-        assert "is managed by the operator and cannot be deleted by kubernetes-admin" in said, said
+        assert "is managed by the operator and cannot be deleted by grove-local-admin" in said, said
     patch = ("patch", "pclq", "base-0-router", "-n", namespace, "--type=merge", "-p")
     said = refused(webhooks, *patch, '{"status":{"replicas":9}}', "--subresource=status")
-    assert "cannot be changed by kubernetes-admin" in said, said
+    assert "cannot be changed by grove-local-admin" in said, said
     assert refused(webhooks, *patch, '{"status":{"replicas":9}}', "--subresource=status", *OPERATOR) == ""
     assert refused(webhooks, "scale", "pclq/base-0-router", "-n", namespace, "--replicas=4") == ""
     # Whoever may delete a namespace may delete what is in it.

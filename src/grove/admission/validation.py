@@ -53,6 +53,7 @@ ADVISERS: tuple[Callable[[Case], Iterator[str]], ...] = (
     topology.warnings,
     mnnvl.warnings,
     pod_spec.warnings,
+    resource_sharing.warnings,
 )
 
 
