@@ -19,9 +19,14 @@ from grove.api import labels
 from grove.api.devices import COMPUTE_DOMAINS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from grove.api.kinds import POD_CLIQUE_SETS, POD_CLIQUES, POD_GANGS, PODS, SCALING_GROUPS
 from grove.runtime import errors, requests
+from grove.runtime.resource import Resource
 from grove.testing.faults import Faults
 from grove.testing.kubelet import PodBehaviour
 from grove.testing.storage import Change, Table
+
+DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", dict, False
+)
 
 
 class TestLifeOfADomain:
@@ -134,6 +139,20 @@ class TestLifeOfADomain:
         await simulation.people.delete(COMPUTE_DOMAINS, "mix-0-cd")
         await simulation.people.delete(RESOURCE_CLAIMS, "mix-0-pool-1-mnnvl-claim")
         simulation.violations.clear()
+        await simulation.settle()
+        simulation.owned(**of_replica(0))
+
+    @simulated
+    async def test_a_driver_that_is_installed_anew_finds_its_domains_again(self) -> None:
+        simulation = MnnvlSimulation()
+        simulation.start_operator()
+        await simulation.people.create(mix())
+        await simulation.settle()
+        await simulation.people.client.delete(DEFINITIONS, None, "computedomains.resource.nvidia.com")
+        await asyncio.sleep(600)
+        assert all("ComputeDomain" not in item for item in simulation.devices())
+        simulation.violations.clear()
+        simulation.install_driver()
         await simulation.settle()
         simulation.owned(**of_replica(0))
 

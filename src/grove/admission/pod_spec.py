@@ -142,7 +142,8 @@ def _env(path: str, entries: list[Json]) -> Iterator[FieldError]:
 
 
 def _is_env_name(name: Any) -> bool:
-    return isinstance(name, str) and _ENV_NAME.fullmatch(name) is not None
+    # Nearly all are identifiers, and there are many.
+    return isinstance(name, str) and ((name.isascii() and name.isidentifier()) or bool(_ENV_NAME.fullmatch(name)))
 
 
 def _ports(path: str, ports: list[Json]) -> Iterator[FieldError]:

@@ -44,18 +44,21 @@ def check(case: Case) -> Iterator[FieldError]:
 
 def warnings(case: Case) -> Iterator[str]:
     for level in _levels(case):
-        if level.entries:
-            yield f"{level.path} has no effect yet: no ResourceClaims are made from it"
+        yield f"{level.path} has no effect yet: no ResourceClaims are made from it"
 
 
 def _levels(case: Case) -> Iterator[_Level]:
+    """The places that share something; mostly there is none."""
     template = case.template
-    cliques, groups = [c.name for c in template.cliques], [g.name for g in template.pod_clique_scaling_groups]
-    yield _Level(f"{TEMPLATE}.resourceSharing", template.resource_sharing, {CLIQUES: cliques, GROUPS: groups})
+    if template.resource_sharing:
+        cliques, groups = [c.name for c in template.cliques], [g.name for g in template.pod_clique_scaling_groups]
+        yield _Level(f"{TEMPLATE}.resourceSharing", template.resource_sharing, {CLIQUES: cliques, GROUPS: groups})
     for path, group in case.groups():
-        yield _Level(f"{path}.resourceSharing", group.resource_sharing, {CLIQUES: group.clique_names})
+        if group.resource_sharing:
+            yield _Level(f"{path}.resourceSharing", group.resource_sharing, {CLIQUES: group.clique_names})
     for path, clique in case.cliques():
-        yield _Level(f"{path}.resourceSharing", clique.resource_sharing, {})
+        if clique.resource_sharing:
+            yield _Level(f"{path}.resourceSharing", clique.resource_sharing, {})
 
 
 def _entry(path: str, entry: Json, level: _Level, internal: set[str]) -> Iterator[FieldError]:

@@ -182,8 +182,9 @@ class MnnvlController:
     def _wake_everything(self) -> None:
         for gang in self._gangs.all():
             self.queue.add(namespaced_name(gang))
-        for item in self._domains.all():
-            self._device_changed(None, item)
+        for devices in (self._domains, self._claims):
+            for item in devices.all():
+                self._device_changed(None, item)
 
     def _set_changed(self, old: PodCliqueSet | None, new: PodCliqueSet | None) -> None:
         """What is asked for changes with the replicas, and with what an update works on."""
