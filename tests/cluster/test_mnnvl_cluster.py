@@ -302,6 +302,32 @@ def test_one_domain_for_each_replica_of_a_scaling_group(stage: Stage) -> None:
     stage.deleted(INFERENCE)
 
 
+def asked(cluster: RunningCluster) -> int:
+    """How often the API server has called the webhooks of MNNVL, but for tries."""
+    counts = cluster.kubectl("get", "--raw", "/metrics").splitlines()
+    calls = [line for line in counts if line.startswith("apiserver_admission_webhook_request_total{")]
+    return sum(int(float(line.rpartition(" ")[2])) for line in calls if ".mnnvl.webhooks.grove.io" in line)
+
+
+def test_a_workload_that_does_not_ask_is_not_held_up(stage: Stage) -> None:
+    """Neither its cliques nor its gangs are shown to the webhooks."""
+    before = asked(stage.cluster)
+    plain = {
+        **SETS[SERVING],
+        "metadata": {"name": "plain"},
+        "spec": {"template": {"cliques": [_router()]}, "replicas": 1},
+    }
+    make(stage.cluster, plain, namespace=stage.namespace)
+    stage.runs(2)
+    assert set(stage.get("podgangs")) == {"plain-0"}
+    assert asked(stage.cluster) == before
+    stage.deleted("plain")
+    make(stage.cluster, SETS[SERVING], namespace=stage.namespace)
+    stage.runs(8)
+    assert asked(stage.cluster) == before + 3  # two cliques and the gang
+    stage.deleted(SERVING)
+
+
 def test_a_domain_of_somebody_else_is_left_alone(stage: Stage) -> None:
     mine = {
         "apiVersion": "resource.nvidia.com/v1alpha1",

@@ -42,12 +42,38 @@ ENV = st.fixed_dictionaries({"name": st.sampled_from(["A", "GROVE_PCS_NAME", "lo
 PORT = sometimes(name=WORD, containerPort=st.sampled_from([80, 0, 70000]), protocol=st.sampled_from(["TCP", "tcp"]))
 RESOURCES = sometimes(
     requests=st.dictionaries(st.sampled_from(["cpu", "memory"]), QUANTITY, max_size=2),
-    limits=st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), QUANTITY, max_size=2),
+    limits=st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "gpus"]), QUANTITY, max_size=2),
+)
+PROBE = sometimes(
+    exec=st.just({"command": ["true"]}),
+    tcpSocket=st.just({"port": 80}),
+    periodSeconds=st.just(5),
+)
+HOOK = sometimes(exec=st.just({"command": ["true"]}), sleep=st.just({"seconds": 1}))
+SOURCE = sometimes(configMapRef=st.just({"name": "a"}), secretRef=st.just({"name": "a"}))
+TOLERATION = sometimes(
+    key=st.just("example.com/a"),
+    operator=st.sampled_from(["Exists", "Equal", "Never"]),
+    value=st.just("b"),
+    effect=st.sampled_from(["NoSchedule", "NoExecute", "Never"]),
+    tolerationSeconds=st.just(5),
+)
+VOLUME = st.builds(
+    lambda sources: {"name": "scratch", **sources},
+    sometimes(emptyDir=st.just({}), configMap=st.just({"name": "a"})),
 )
 CONTAINER = st.builds(
     lambda base, more: {**base, **more},
     st.fixed_dictionaries({"name": WORD, "image": st.sampled_from(["i:1", "i", ""])}),
-    sometimes(env=st.lists(ENV, max_size=2), ports=st.lists(PORT, max_size=2), resources=RESOURCES),
+    sometimes(
+        env=st.lists(ENV, max_size=2),
+        envFrom=st.lists(SOURCE, max_size=1),
+        ports=st.lists(PORT, max_size=2),
+        resources=RESOURCES,
+        imagePullPolicy=st.sampled_from(["Always", "Never", "Maybe"]),
+        livenessProbe=PROBE,
+        lifecycle=st.fixed_dictionaries({"preStop": HOOK}),
+    ),
 )
 POD_SPEC = st.builds(
     lambda containers, more: {"containers": containers, **more},
@@ -60,7 +86,10 @@ POD_SPEC = st.builds(
         terminationGracePeriodSeconds=st.sampled_from([0, 30, -1]),
         serviceAccountName=st.sampled_from(["default", "Not Valid"]),
         hostname=WORD,
-        volumes=st.just([{"name": "scratch", "emptyDir": {}}]),
+        volumes=st.lists(VOLUME, max_size=1),
+        tolerations=st.lists(TOLERATION, max_size=1),
+        dnsPolicy=st.sampled_from(["Default", "Unknown"]),
+        hostAliases=st.lists(st.builds(lambda ip: {"ip": ip}, st.sampled_from(["10.0.0.1", "here"])), max_size=1),
     ),
 )
 CLIQUE = st.builds(

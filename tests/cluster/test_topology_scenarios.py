@@ -5,6 +5,7 @@ The operator is restarted with another configuration, as an administrator does, 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -76,6 +77,11 @@ def until_verdict(bench: Workbench, name: str, reason: str, message: str) -> Non
     verdict = bench.condition(SETS, name, "TopologyConstraints")
     assert verdict["message"] == message
     assert verdict["observedGeneration"] == bench.get(SETS, name)["metadata"]["generation"]
+
+
+def topology_events(api: ApiServer) -> set[str]:
+    events = api.get("/api/v1/namespaces/default/events")["items"]
+    return {e["message"] for e in events if e["involvedObject"]["kind"] == "ClusterTopology"}
 
 
 def packed_set(bench: Workbench, name: str, domain: str | None, replicas: int = 1, pods: int = 2) -> Json:
@@ -175,7 +181,10 @@ def test_added_level_leaves_running_workloads_alone_and_can_be_used(
 
     operator.start(topology=levels("rack", "block", "host"))
     ours = until_topology(api, "rack", "block", "host")
-    assert "Levels are written as rack, block, host" in condition_of(ours, "Ready")["message"]
+    told = condition_of(ours, "Ready")["message"]
+    assert "Levels are written as rack, block, host" in told
+    eventually("an event that says so", lambda: told in topology_events(api))
+    assert "topology levels are written as rack > block > host" in operator.log()
     bench.create(packed_set(bench, "new", "block"))
     bench.until_counts(total=4, running=4)
     assert pack_of(bench, "new-0") == {"required": BLOCK_LABEL, "preferred": HOST_LABEL}
@@ -256,6 +265,29 @@ def test_refused_topology_of_the_scheduler_is_told_and_made_when_it_may_be(
 def not_ready(api: ApiServer) -> Json | None:
     ours = found(api, OURS)
     return ours if ours and condition_of(ours, "Ready").get("status") == "False" else None
+
+
+def test_refused_cluster_topology_ends_the_operator_with_the_reason(api: ApiServer, operator: OperatorProcess) -> None:
+    operator.start(topology=levels("rack", "host"))
+    before = until_topology(api, "rack", "host")
+    rules = api.get(ROLE)["rules"]
+    reading = [
+        {**rule, "verbs": ["get", "list", "watch"]} if "clustertopologies" in rule["resources"] else rule
+        for rule in rules
+    ]
+    try:
+        api.merge(ROLE, {"rules": reading})
+        with contextlib.suppress(ComponentError):  # it may end before or after it was seen ready
+            operator.start(topology=levels("rack", "block", "host"))
+        reason = f"error: ClusterTopology {NAME} cannot be written: "
+        eventually("the operator to say why it ended", lambda: reason in operator.log())
+    finally:
+        api.merge(ROLE, {"rules": rules})
+    after = found(api, OURS) or {}
+    assert after["spec"] == before["spec"]
+    assert condition_of(after, "Ready")["status"] == "True"
+    operator.start(topology=levels("rack", "block", "host"))
+    until_topology(api, "rack", "block", "host")
 
 
 def test_level_the_scheduler_cannot_take_is_told_and_the_operator_goes_on(

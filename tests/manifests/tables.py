@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from grove.admission import Context, Topology
+
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent.parent / "examples"
 _TEMPLATE = "spec.template"
@@ -24,6 +26,17 @@ _SHORT = {
 
 Json = dict[str, Any]
 
+_WHOLE = Context(
+    topology=Topology(True, "grove-topology", ("zone", "rack", "host")),
+    mnnvl_enabled=True,
+    compute_domains_served=True,
+    schedulers=frozenset({"default-scheduler", "kai-scheduler"}),
+)
+_LACKING = {
+    "topology": Context(),
+    "mnnvl": Context(compute_domains_served=True),
+    "driver": Context(mnnvl_enabled=True),
+}
 _ODDITIES: list[Any] = [
     *(None, True, 0, -1, 7, 2**40, 1.5, "", "a", "A B", "50%", "0", "x" * 300),
     *([], [None], ["a", "a"], [{}], [[1]], {}, {"name": "a"}, {"unknown": 1}, {"name": {}, "spec": []}),
@@ -38,6 +51,11 @@ def base() -> Json:
 def entries(name: str) -> list[Json]:
     table: list[Json] = yaml.safe_load((HERE / name).read_text())
     return table
+
+
+def context(entry: Json | None = None) -> Context:
+    """The operator an entry is judged by: one with everything, or one that lacks what the entry says."""
+    return _LACKING.get((entry or {}).get("without", ""), _WHOLE)
 
 
 def full_path(path: str) -> str:

@@ -106,8 +106,7 @@ class OperatorProcess:
         # Jitter comes from the seed too, so that a failing run can be repeated.
         engine.workload.queue._rng = rng
         async with asyncio.TaskGroup() as group:
-            for reflector in engine.stores.reflectors(client, rng=rng):
-                group.create_task(reflector.run())
+            group.create_task(engine.watch(rng=rng))
             group.create_task(engine.control())
 
     def crash(self) -> None:

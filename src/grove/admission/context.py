@@ -34,6 +34,8 @@ class Context:
     schedulers: frozenset[str] | None = None
     """Names of the enabled schedulers; None admits any."""
     default_scheduler: str = "default-scheduler"
+    neighbours: tuple[PodCliqueSet, ...] = ()
+    """The sets of the same namespace a new one could meet (see `neighbours.related`)."""
 
     @classmethod
     def of(cls, configuration: OperatorConfiguration, *, compute_domains_served: bool) -> Context:

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from grove.admission import budget
@@ -26,6 +26,7 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SERVICE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_WORDS = "must be lower case letters, digits and '-', beginning and ending with a letter or digit"
 _ROLE_LABEL = "grove.io-pcs-"
+INDEX = "#"  # stands where an index goes
 
 
 def check(case: Case) -> Iterator[FieldError]:
@@ -119,16 +120,20 @@ class _Made:
 
     def meets(self, other: _Made) -> bool:
         """Whether some index makes both names the same. Equal parts come from equal names, reported as such."""
-        ours, theirs = self.parts, other.parts
-        return ours != theirs and all(map(_alike, ours, theirs))
+        return self.parts != other.parts and same_name(self.parts, other.parts)
+
+
+def same_name(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Whether some index makes two names in parts the same."""
+    return len(ours) == len(theirs) and all(map(_alike, ours, theirs))
 
 
 def _alike(a: str, b: str) -> bool:
-    return a == b or (a == "#" and _is_index(b)) or (b == "#" and _is_index(a))
+    return a == b or (a == INDEX and _is_index(b)) or (b == INDEX and _is_index(a))
 
 
 def _is_index(part: str) -> bool:
-    return part == "#" or (part.isascii() and part.isdigit() and str(int(part)) == part)
+    return part == INDEX or (part.isascii() and part.isdigit() and str(int(part)) == part)
 
 
 def _collisions(case: Case) -> Iterator[FieldError]:
@@ -145,7 +150,7 @@ def _collisions(case: Case) -> Iterator[FieldError]:
 
 def _groups_made(case: Case) -> Iterator[_Made]:
     for path, group in case.groups():
-        yield _Made(path, f"a replica of scaling group '{group.name}'", (*group.name.split("-"), "#"))
+        yield _Made(path, f"a replica of scaling group '{group.name}'", (*group.name.split("-"), INDEX))
 
 
 def _cliques_made(case: Case) -> Iterator[_Made]:
@@ -155,7 +160,7 @@ def _cliques_made(case: Case) -> Iterator[_Made]:
             yield _Made(path, f"clique '{clique.name}'", tuple(clique.name.split("-")))
         else:
             what = f"clique '{clique.name}' of scaling group '{group.name}'"
-            yield _Made(path, what, (*group.name.split("-"), "#", *clique.name.split("-")))
+            yield _Made(path, what, (*group.name.split("-"), INDEX, *clique.name.split("-")))
 
 
 def _autoscaler_collisions(case: Case) -> Iterator[FieldError]:

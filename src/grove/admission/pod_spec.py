@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from grove.admission import pod_values
 from grove.admission.context import Case
 from grove.admission.findings import FieldError, Names, duplicate, forbidden, invalid, required, unsupported
 from grove.admission.quantity import amount
@@ -86,6 +87,7 @@ def _pod(path: str, spec: Json) -> Iterator[FieldError]:
     yield from _named_once(f"{path}.volumes", _dicts(spec.get("volumes")))
     yield from _named_once(f"{path}.resourceClaims", _dicts(spec.get("resourceClaims")))
     yield from _named_once(f"{path}.schedulingGates", _dicts(spec.get("schedulingGates")), label=False)
+    yield from pod_values.of_pod(path, spec)
     yield from _all_containers(path, spec)
 
 
@@ -101,6 +103,7 @@ def _all_containers(path: str, spec: Json) -> Iterator[FieldError]:
         if name == labels.INIT_CONTAINER:
             yield invalid(f"{field}.name", name, "this name is taken by the container that keeps the start order")
         yield from _container(field, container)
+        yield from pod_values.of_container(field, container, volumes)
         yield from _mounts(field, container, volumes)
         yield from _claims(field, container, claims)
 
@@ -139,7 +142,8 @@ def _env(path: str, entries: list[Json]) -> Iterator[FieldError]:
 
 
 def _is_env_name(name: Any) -> bool:
-    return isinstance(name, str) and _ENV_NAME.fullmatch(name) is not None
+    # Nearly all are identifiers, and there are many.
+    return isinstance(name, str) and ((name.isascii() and name.isidentifier()) or bool(_ENV_NAME.fullmatch(name)))
 
 
 def _ports(path: str, ports: list[Json]) -> Iterator[FieldError]:
@@ -162,6 +166,7 @@ def _resources(path: str, resources: Json) -> Iterator[FieldError]:
     limits, requests = _dict(resources.get("limits")), _dict(resources.get("requests"))
     for kind, entries in (("limits", limits), ("requests", requests)):
         for name, value in entries.items():
+            yield from pod_values.resource_name(f"{path}.{kind}[{name}]", name)
             size = amount(value)
             if size is None:
                 yield invalid(f"{path}.{kind}[{name}]", value, "must be a quantity such as 500m, 2 or 16Gi")

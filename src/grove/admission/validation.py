@@ -19,6 +19,7 @@ from grove.admission import (
     immutability,
     mnnvl,
     names,
+    neighbours,
     pod_spec,
     resource_sharing,
     scaling_groups,
@@ -35,6 +36,7 @@ Json = dict[str, Any]
 
 FAMILIES: tuple[Callable[[Case], Iterator[FieldError]], ...] = (
     names.check,
+    neighbours.check,
     cliques.check,
     scaling_groups.check,
     startup_order.check,
@@ -51,6 +53,7 @@ ADVISERS: tuple[Callable[[Case], Iterator[str]], ...] = (
     topology.warnings,
     mnnvl.warnings,
     pod_spec.warnings,
+    resource_sharing.warnings,
 )
 
 

@@ -13,6 +13,8 @@ DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DURATION = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"
 PERCENT = r"^[0-9]{1,9}%$"
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+OBJECT_NAME = rf"^{_SUBDOMAIN}$"
+OBJECT_NAME_LENGTH = 253
 QUALIFIED_NAME = rf"^({_SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
 QUALIFIED_NAME_LENGTH = 253 + 1 + 63
 
@@ -20,6 +22,7 @@ PATTERN_WORDS = {
     DNS_LABEL: "must be lower case letters, digits and '-', beginning and ending with a letter or digit",
     DURATION: "must be a duration such as 30s, 15m or 4h",
     PERCENT: "must be a number or a percentage such as 25%",
+    OBJECT_NAME: "must be the name of an object: lower case letters, digits, '-' and '.'",
     QUALIFIED_NAME: "must be a label key such as topology.kubernetes.io/rack",
 }
 

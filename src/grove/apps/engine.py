@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, TypedDict, Unpack
 
 import structlog
 
 from grove.config import OperatorConfiguration
-from grove.controllers import cluster_topology, observe, webhook_bundles
+from grove.controllers import cluster_topology, mnnvl, observe, webhook_bundles
 from grove.controllers.api_arrivals import ApiArrivals
 from grove.controllers.cluster_topology import TopologyController
 from grove.controllers.mnnvl import MnnvlController
 from grove.controllers.pod_grouper_gangs import PodGroupController
 from grove.controllers.standing import Standing
 from grove.controllers.stores import Stores
-from grove.controllers.webhook_bundles import BundleController
+from grove.controllers.webhook_bundles import Authority, BundleController
 from grove.controllers.workload import WorkloadController
 from grove.plan.settings import Settings, TopologySettings
 from grove.runtime.client import Client
 from grove.runtime.clock import Clock
 from grove.runtime.metrics import Metrics
 from grove.runtime.recorder import Recorder
+from grove.runtime.reflector import ReflectorOptions
 from grove.runtime.worker import Controller
 from grove.schedulers import kube
 
@@ -52,14 +52,15 @@ def _kube_gangs(configuration: OperatorConfiguration) -> bool:
 
 
 class EngineOptions(TypedDict, total=False):
-    """What a whole process adds: whom to tell, the CA of its webhooks, and the image of the waiting program.
+    """What a whole process adds: whom to tell, and the image of the waiting program.
 
-    `grouper` is the client PodGroups are written with, under the pod-grouper's own field manager.
+    `grouper` is the client PodGroups are written with, under the pod-grouper's own field manager; `authority` is what
+    the API server is to trust when it calls our webhooks, where we decide that ourselves.
     """
 
     recorder: Recorder
     metrics: Metrics
-    bundle: Callable[[], bytes] | None
+    authority: Authority | None
     grouper: Client
     init_image: str
 
@@ -70,7 +71,7 @@ class Engine:
     def __init__(
         self, client: Client, configuration: OperatorConfiguration, clock: Clock, **options: Unpack[EngineOptions]
     ) -> None:
-        recorder, metrics, bundle = options.get("recorder"), options.get("metrics"), options.get("bundle")
+        recorder, metrics, authority = options.get("recorder"), options.get("metrics"), options.get("authority")
         settings = settings_of(configuration, options.get("init_image", "grove:latest"))
         self.client = client
         self.stores = Stores()
@@ -79,7 +80,7 @@ class Engine:
         cluster_topology.add_stores(self.stores)
         self.workload = WorkloadController(client, self.stores, settings, clock, recorder)
         self.standing = Standing(client, self.stores, self.workload.queue, self.workload.reconcile)
-        self.topology = TopologyController(client, self.stores, settings.topology, clock)
+        self.topology = TopologyController(client, self.stores, settings.topology, clock, recorder)
         self.pod_groups: PodGroupController | None = None
         if configuration.pod_grouper.embedded:
             self.pod_groups = PodGroupController(
@@ -87,20 +88,25 @@ class Engine:
             )
         self.mnnvl: MnnvlController | None = None
         if configuration.mnnvl.enabled:
+            mnnvl.add_stores(self.stores)
             per_pod = configuration.mnnvl.claims == "perPod"
             self.mnnvl = MnnvlController(client, self.stores, per_pod=per_pod, recorder=recorder, observer=metrics)
         self.bundles: BundleController | None = None
-        if bundle is not None:
+        if authority is not None:
             webhook_bundles.add_stores(self.stores)
-            self.bundles = BundleController(client, self.stores, bundle)
+            self.bundles = BundleController(client, self.stores, authority)
 
-    async def watch(self) -> None:
+    async def watch(self, **options: Unpack[ReflectorOptions]) -> None:
         """Fills the caches until cancelled."""
-        reflectors = self.stores.reflectors(self.client)
+        reflectors = self.stores.reflectors(self.client, **options)
+        arrivals = ApiArrivals(self.client, reflectors)
         async with asyncio.TaskGroup() as group:
             for reflector in reflectors:
                 group.create_task(reflector.run())
-            group.create_task(ApiArrivals(self.client, reflectors).run())
+            if self.mnnvl:
+                arrivals.subscribe(self.mnnvl.apis.api_changed)
+                group.create_task(self.mnnvl.apis.keep())
+            group.create_task(arrivals.run())
 
     async def control(self) -> None:
         """Runs the controllers on warm caches until cancelled."""
@@ -110,6 +116,7 @@ class Engine:
         async with asyncio.TaskGroup() as group:
             for controller in self._controllers():
                 group.create_task(controller.run())
+            group.create_task(self.topology.refused())
             if self.pod_groups:
                 group.create_task(self.pod_groups.run())
             if self.mnnvl:

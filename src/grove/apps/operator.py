@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -19,13 +20,16 @@ from aiohttp import web
 
 from grove.admission import Context
 from grove.admission.authorization import Identities
+from grove.admission.neighbours import related
 from grove.api.duration import parse
 from grove.api.kinds import POD_CLIQUE_SETS, POD_CLIQUES, SCALING_GROUPS
 from grove.api.pod_clique_set import PodCliqueSet
 from grove.apps.engine import Engine
-from grove.apps.leading import lead
-from grove.config import OperatorConfiguration, order_warning
+from grove.apps.leading import LeaseLost, lead
+from grove.config import OperatorConfiguration, order_warning, without_effect
+from grove.controllers.cluster_topology import TopologyRefused
 from grove.podgrouper.kinds import FIELD_MANAGER
+from grove.runtime import errors
 from grove.runtime.certificate_store import FileCertificates, SecretCertificates
 from grove.runtime.client import Client
 from grove.runtime.clock import SystemClock
@@ -38,6 +42,9 @@ from grove.runtime.server import HttpServer, TlsServer, metrics_route
 from grove.webhooks.handlers import Surroundings
 from grove.webhooks.mnnvl import MnnvlWebhooks
 from grove.webhooks.router import Router
+from grove.webhooks.routes import routes
+
+__all__ = ["LeaseLost", "Operator", "StartFailed", "TopologyRefused", "reason", "run"]
 
 _log = structlog.get_logger(__name__)
 
@@ -47,6 +54,10 @@ def init_image(environment: Mapping[str, str]) -> str:
     named = environment.get("GROVE_INIT_CONTAINER_IMAGE") or "grove"
     tagged = "@" in named or ":" in named.rpartition("/")[2]
     return named if tagged else f"{named}:{version('grove')}"
+
+
+class StartFailed(Exception):
+    """Something is missing without which the operator cannot begin; the text says what."""
 
 
 class Operator:
@@ -74,38 +85,51 @@ class Operator:
             SystemClock(),
             recorder=self._recorder,
             metrics=self._metrics,
-            bundle=(lambda: own.trusted) if own else None,
+            authority=own,
             grouper=self._grouper,
             init_image=init_image(os.environ),
         )
-        if own and self._engine.bundles:
-            # A renewed authority is of no use before the API server has been told to trust it.
-            own.subscribe(self._engine.bundles.wake_all)
 
     async def run(self) -> None:
         """Serves and reconciles until cancelled."""
         warning = order_warning(self._configuration.topology.levels)
         if warning and self._configuration.topology.enabled:
             _log.warning(warning)
-        if isinstance(self._certificates, SecretCertificates):
-            await self._certificates.ensure()
-        if self._engine.mnnvl:
-            await self._engine.mnnvl.apis.look()
+        for section in without_effect(self._configuration):
+            _log.warning("this section of the configuration has no effect", section=section)
         servers = self._servers()
-        for server in servers:
-            await server.start()
         try:
+            await self._serve(servers)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._certificates.run())
                 group.create_task(self._engine.watch())
                 group.create_task(self._recorder.run())
-                if self._engine.mnnvl:
-                    group.create_task(self._engine.mnnvl.apis.keep())
                 group.create_task(self._lead())
         finally:
             for server in servers:
                 await server.stop()
             await self._transport.close()
+
+    async def _serve(self, servers: Iterable[HttpServer]) -> None:
+        """Everything without which admission could not answer; a failure is told with where to look."""
+        try:
+            if isinstance(self._certificates, SecretCertificates):
+                await self._certificates.ensure()
+        except errors.ApiError as error:
+            secret = self._configuration.server.webhooks.secret_name
+            raise StartFailed(
+                f"the certificate in Secret {self._namespace}/{secret} is out of reach: {error}"
+            ) from error
+        try:
+            for server in servers:
+                await server.start()
+        except (ssl.SSLError, FileNotFoundError, PermissionError) as error:
+            folder = self._configuration.server.webhooks.server_cert_dir
+            raise StartFailed(
+                f"server.webhooks.serverCertDir: {folder} holds no usable certificate: {error}"
+            ) from error
+        except OSError as error:
+            raise StartFailed(f"server: a port cannot be listened on: {error}") from error
 
     async def _lead(self) -> None:
         election = self._configuration.leader_election
@@ -138,6 +162,8 @@ class Operator:
         self._health.ready_when("caches", lambda: all(store.synced for store in self._engine.stores))
         if self._engine.bundles:
             self._health.ready_when("webhooks", self._engine.bundles.in_place)
+        if mnnvl := self._engine.mnnvl:
+            self._health.ready_when("device APIs", lambda: mnnvl.apis.known)
         found: list[HttpServer] = [
             TlsServer(
                 self._webhook_routes(),
@@ -161,18 +187,10 @@ class Operator:
 
     def _webhook_routes(self) -> Iterable[web.RouteDef]:
         router = Router(
-            Surroundings(self._context, self._identities, minimum=self._minimum, owner=self._owner),
+            Surroundings(self._context, self._identities, self._minimum, self._owner, self._neighbours),
             self._mnnvl_webhooks(),
         )
-
-        async def answer(request: web.Request) -> web.Response:
-            try:
-                body = await router.answer(request.path, await request.read())
-            except ValueError as error:
-                raise web.HTTPBadRequest(text=str(error)) from error
-            return web.Response(body=body, content_type="application/json")
-
-        return [web.post(path, answer) for path in router.handlers]
+        return routes(router)
 
     def _context(self) -> Context:
         mnnvl = self._engine.mnnvl
@@ -198,6 +216,10 @@ class Operator:
     async def _owner(self, namespace: str, name: str) -> PodCliqueSet | None:
         return self._engine.stores[POD_CLIQUE_SETS].get(f"{namespace}/{name}")
 
+    def _neighbours(self, namespace: str, name: str) -> Iterable[PodCliqueSet]:
+        stored = self._engine.stores[POD_CLIQUE_SETS].all()
+        return (s for s in stored if s.metadata.namespace == namespace and related(name, s.metadata.name))
+
     def _certificate_source(self) -> SecretCertificates | FileCertificates:
         webhooks = self._configuration.server.webhooks
         if webhooks.cert_provision_mode == "manual":
@@ -213,6 +235,14 @@ class Operator:
             "127.0.0.1",
         ]
         return SecretCertificates(self._client, self._namespace, webhooks.secret_name, names)
+
+
+def reason(ended: BaseExceptionGroup[Exception]) -> str:
+    """What the first of these says: tasks end together, for one reason."""
+    first: BaseException = ended
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return str(first)
 
 
 async def run(configuration: OperatorConfiguration, connection: Connection) -> None:

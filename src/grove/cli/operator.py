@@ -33,7 +33,14 @@ def operator(config: Path, kubeconfig: Path | None, context: str | None) -> None
         sys.exit(2)
     logs.configure(configuration.log_format, configuration.log_level)
     _use_fast_loop()
-    asyncio.run(app.run(configuration, connection))
+    ended = ""
+    try:
+        asyncio.run(app.run(configuration, connection))
+    except* (app.LeaseLost, app.StartFailed, app.TopologyRefused) as reasons:
+        ended = app.reason(reasons)
+    if ended:
+        click.echo(f"error: {ended}", err=True)
+        sys.exit(1)
 
 
 def _use_fast_loop() -> None:

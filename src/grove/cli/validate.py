@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import yaml
 
 from grove.admission import Context, FieldError, cluster_topology, default, structure
 from grove.admission import validate as judge
+from grove.admission.neighbours import related
+from grove.api.pod_clique_set import PodCliqueSet
 from grove.config import ConfigurationError, OperatorConfiguration
 from grove.config.load import load
 
@@ -65,8 +68,9 @@ def validate(files: tuple[Path, ...], config: Path | None, quiet: bool) -> None:
     """
     context = Context.offline(_configuration(config))
     checked = wrong = 0
+    earlier: list[PodCliqueSet] = []
     for document in _documents(files):
-        findings = check(document.content, context)
+        findings = check(document.content, replace(context, neighbours=_neighbours(document.content, earlier)))
         if findings is None:
             continue
         checked += 1
@@ -93,6 +97,21 @@ def check(content: dict[str, Any], context: Context) -> Findings | None:
     if content.get("kind") == "ClusterTopology":
         return Findings(cluster_topology.check(content), [])
     return None
+
+
+def _neighbours(content: dict[str, Any], earlier: list[PodCliqueSet]) -> tuple[PodCliqueSet, ...]:
+    """The sets among the documents before this one that it could meet; it joins them."""
+    try:
+        this = msgspec.convert(content, PodCliqueSet) if content.get("kind") == "PodCliqueSet" else None
+    except msgspec.ValidationError:
+        return ()  # Its shape is what there is to say about it.
+    if this is None:
+        return ()
+    place = this.metadata.namespace
+    met = (s for s in earlier if s.metadata.namespace == place and related(this.metadata.name, s.metadata.name))
+    found = tuple(met)
+    earlier.append(this)
+    return found
 
 
 def _configuration(path: Path | None) -> OperatorConfiguration | None:

@@ -50,6 +50,17 @@ def order_warning(levels: list[TopologyLevel]) -> str | None:
     )
 
 
+def without_effect(configuration: OperatorConfiguration) -> list[str]:
+    """The sections somebody wrote that change nothing here: they belong to the Go implementation's runtime."""
+    plain = OperatorConfiguration()
+    sections = {
+        "runtimeClientConnection": configuration.runtime_client_connection != plain.runtime_client_connection,
+        "controllers": configuration.controllers != plain.controllers,
+        "debugging": configuration.debugging != plain.debugging,
+    }
+    return [name for name, written in sections.items() if written]
+
+
 def _said(path: str, kind: Departure, message: str, value: Any) -> str:
     if kind is Departure.UNKNOWN and path in _MOVED:
         return f"{path}: not a field of this configuration; {_MOVED[path]}"
@@ -76,7 +87,10 @@ def _with_default_scheduler(configuration: OperatorConfiguration) -> OperatorCon
 
 
 def _problem(configuration: OperatorConfiguration) -> str | None:
-    return _election_problem(configuration) or _scheduler_problem(configuration) or _topology_problem(configuration)
+    for check in (_election_problem, _port_problem, _scheduler_problem, _topology_problem):
+        if problem := check(configuration):
+            return problem
+    return None
 
 
 def _election_problem(configuration: OperatorConfiguration) -> str | None:
@@ -97,6 +111,24 @@ def _election_problem(configuration: OperatorConfiguration) -> str | None:
             f"leaderElection.leaseDuration: must be greater than renewDeadline {election.renew_deadline} "
             f"(got {election.lease_duration!r})"
         )
+    if duration.parse(election.renew_deadline).total_seconds() <= duration.parse(election.retry_period).total_seconds():
+        return (
+            f"leaderElection.renewDeadline: must be greater than retryPeriod {election.retry_period} "
+            f"(got {election.renew_deadline!r})"
+        )
+    return None
+
+
+def _port_problem(configuration: OperatorConfiguration) -> str | None:
+    server = configuration.server
+    ports = {"webhooks": server.webhooks.port, "metrics": server.metrics.port}
+    if server.health_probes.enable:
+        ports["healthProbes"] = server.health_probes.port
+    taken: dict[int, str] = {}
+    for name, port in ports.items():
+        if port in taken:
+            return f"server.{name}.port: must differ from server.{taken[port]}.port (got {port})"
+        taken[port] = name
     return None
 
 

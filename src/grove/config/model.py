@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from grove.api.cluster_topology import DEFAULT_NAME, TopologyLevel
-from grove.api.schema import DURATION, doc
+from grove.api.schema import DURATION, OBJECT_NAME, OBJECT_NAME_LENGTH, doc
 
 API_VERSION = "operator.config.grove.io/v1alpha1"
 KIND = "OperatorConfiguration"
 
 SchedulerName = Literal["default-scheduler", "kai-scheduler"]
 _PORT = {"minimum": 1, "maximum": 65535}
+_NAME = {"minLength": 1, "maxLength": OBJECT_NAME_LENGTH, "pattern": OBJECT_NAME}
 
 
 class Section(msgspec.Struct, kw_only=True, rename="camel"):
@@ -28,12 +29,13 @@ def _section(section: type[Section]) -> Any:
 
 
 class ClientConnection(Section):
-    """How fast the operator may talk to the API server."""
+    """Talking to the API server. Accepted so that existing files load, and without effect: the API server sets the
+    pace, by saying when it is asked too much, and JSON is what is spoken."""
 
-    qps: Annotated[float, doc("Requests per second; 0 leaves the pace to the API server.", minimum=0)] = 0
-    burst: Annotated[int, doc("Requests that may be sent at once beyond the pace.", minimum=0)] = 0
-    content_type: Annotated[str, doc("Accepted for compatibility; JSON is what is spoken.")] = ""
-    accept_content_types: Annotated[str, doc("Accepted for compatibility; JSON is what is spoken.")] = ""
+    qps: Annotated[float, doc("No effect: the API server sets the pace.", minimum=0)] = 0
+    burst: Annotated[int, doc("No effect: the API server sets the pace.", minimum=0)] = 0
+    content_type: Annotated[str, doc("No effect: JSON is what is spoken.")] = ""
+    accept_content_types: Annotated[str, doc("No effect: JSON is what is spoken.")] = ""
 
 
 class LeaderElection(Section):
@@ -46,7 +48,7 @@ class LeaderElection(Section):
     )
     retry_period: Annotated[str, doc("How often it tries.", pattern=DURATION)] = "2s"
     resource_lock: Annotated[Literal["leases"], doc("What the lock is made of.")] = "leases"
-    resource_name: Annotated[str, doc("The name of the lease.", minLength=1)] = "grove-operator-leader-election"
+    resource_name: Annotated[str, doc("The name of the lease.", **_NAME)] = "grove-operator-leader-election"
     resource_namespace: Annotated[str, doc("Where the lease is; empty means where the operator runs.")] = ""
 
 
@@ -58,7 +60,7 @@ class WebhookServer(Section):
     server_cert_dir: Annotated[str, doc("Where tls.crt and tls.key are, in manual mode.")] = (
         "/etc/grove-operator/webhook-certs"
     )
-    secret_name: Annotated[str, doc("The Secret that keeps the certificate, in auto mode.")] = (
+    secret_name: Annotated[str, doc("The Secret that keeps the certificate, in auto mode.", **_NAME)] = (
         "grove-webhook-server-cert"
     )
     cert_provision_mode: Annotated[
@@ -90,21 +92,21 @@ class Server(Section):
 
 
 class Debugging(Section):
-    """Looking inside a running operator."""
+    """Profiles of the Go runtime. Accepted so that existing files load, and without effect."""
 
-    enable_profiling: Annotated[bool, doc("Whether profiles can be taken.")] = False
-    pprof_bind_host: Annotated[str, doc("The address profiles are served on.")] = "127.0.0.1"
-    pprof_bind_port: Annotated[int, doc("The port profiles are served on.", **_PORT)] = 2753
+    enable_profiling: Annotated[bool, doc("No effect.")] = False
+    pprof_bind_host: Annotated[str, doc("No effect.")] = "127.0.0.1"
+    pprof_bind_port: Annotated[int, doc("No effect.", **_PORT)] = 2753
 
 
 class Controller(Section):
     """How one controller works."""
 
-    concurrent_syncs: Annotated[int, doc("Objects worked on at the same time.", minimum=1)] = 10
+    concurrent_syncs: Annotated[int, doc("No effect: all replicas are worked on from one queue.", minimum=1)] = 10
 
 
 class Controllers(Section):
-    """How each controller works."""
+    """How each controller works. Accepted so that existing files load, and without effect."""
 
     pod_clique_set: Annotated[Controller, doc("PodCliqueSets.")] = _section(Controller)
     pod_clique: Annotated[Controller, doc("PodCliques.")] = _section(Controller)
@@ -127,7 +129,7 @@ class Topology(Section):
     """The network levels of the cluster that workloads can be packed by."""
 
     enabled: Annotated[bool, doc("Whether workloads may ask for topology.")] = False
-    name: Annotated[str, doc("The name of the ClusterTopology and of the scheduler's topology.", minLength=1)] = (
+    name: Annotated[str, doc("The name of the ClusterTopology and of the scheduler's topology.", **_NAME)] = (
         DEFAULT_NAME
     )
     levels: Annotated[list[TopologyLevel], doc("The levels, widest first.", maxItems=8)] = []

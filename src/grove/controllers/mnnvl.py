@@ -1,8 +1,10 @@
-"""Moves ComputeDomains and their claims to the PodGang they go with, and makes again what somebody removed.
+"""Moves ComputeDomains and their claims to the PodGang they go with, makes again what somebody removed, and removes
+what nobody came for.
 
-One key per PodGang. Awake are gangs that appeared or changed, gangs one of whose domains or claims changed, and gangs a
-clique has come for. The caches of domains and claims are this controller's own and are filled while it runs, because
-which API they are read from is found out then; when that changes, they are filled anew.
+One key per PodGang, whether it stands or not. Awake are gangs that came, went or changed, gangs one of whose domains or
+claims changed, gangs a clique has come or gone for, and gangs that domains of a set still wait for when the set or one
+of its groups is scaled. Domains are cached with everything else; the cache of claims is this controller's own and is
+filled while it runs, because which version they are read in may change; then it is filled anew.
 """
 
 from __future__ import annotations
@@ -11,22 +13,23 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-import structlog
-
 from grove.api import labels
-from grove.api.devices import COMPUTE_DOMAINS, DEVICES_GROUP, RESOURCE_CLAIMS
-from grove.api.kinds import POD_CLIQUES, POD_GANGS
+from grove.api.devices import COMPUTE_DOMAINS, RESOURCE_CLAIMS, ComputeDomain, DeviceClaim
+from grove.api.kinds import POD_CLIQUE_SETS, POD_CLIQUES, POD_GANGS, SCALING_GROUPS
 from grove.api.pod_clique import PodClique
+from grove.api.pod_clique_set import PodCliqueSet
 from grove.api.pod_gang import PodGang
+from grove.api.scaling_group import ScalingGroup
 from grove.controllers.apply import Applier
-from grove.controllers.stores import BY_REPLICA, Stores, replica_key
-from grove.plan import mnnvl, mnnvl_ownership
+from grove.controllers.device_apis import DeviceApis
+from grove.controllers.stores import BY_REPLICA, Stores, replica_key, set_key
+from grove.plan import mnnvl, mnnvl_leftovers, mnnvl_ownership
 from grove.plan.actions import Plan
-from grove.plan.mnnvl import Apis, ClaimForm
+from grove.plan.mnnvl import ClaimForm
+from grove.plan.mnnvl_leftovers import Unclaimed
 from grove.plan.mnnvl_ownership import GangDomains
-from grove.runtime import errors
+from grove.plan.turn import selected_replicas
 from grove.runtime.client import Client
-from grove.runtime.discovery import Discovery
 from grove.runtime.objects import HasMetadata
 from grove.runtime.queue import WorkQueue
 from grove.runtime.recorder import Recorder, reference
@@ -35,35 +38,18 @@ from grove.runtime.store import Store
 from grove.runtime.worker import DONE, Controller, ControllerOptions, ReconcileObserver, RequeueAfter, Result
 
 BY_GANG = "pod gang"
-LOOK_SECONDS = 5.0
+BY_WAITING_SET = "set it waits in"
 _WAIT_SECONDS = 30.0  # what is in the way is watched; this is for what is not ours to watch
-_log = structlog.get_logger(__name__)
 
 
-class DeviceApis:
-    """What the cluster serves of what MNNVL needs, asked again and again: drivers come and go."""
+def add_stores(stores: Stores) -> None:
+    domains: Store[Any] = stores.add(COMPUTE_DOMAINS, managed_only=True)
+    _index(domains)
 
-    def __init__(self, client: Client) -> None:
-        self.current = Apis()
-        self._discovery = Discovery(client)
 
-    async def look(self) -> Apis:
-        """Asks now; an answer that does not come leaves what was known."""
-        self._discovery.refresh()
-        try:
-            served = await self._discovery.serves(COMPUTE_DOMAINS)
-            version = await self._discovery.newest(DEVICES_GROUP, RESOURCE_CLAIMS.plural)
-        except errors.ApiError as error:
-            _log.info("discovery failed", error=str(error))
-            return self.current
-        self.current = Apis(served, version)
-        return self.current
-
-    async def keep(self) -> None:
-        """Keeps `current` true until cancelled."""
-        while True:
-            await self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+def _index(devices: Store[Any]) -> None:
+    devices.add_index(BY_GANG, _gang_of)
+    devices.add_index(BY_WAITING_SET, _set_it_waits_in)
 
 
 class MnnvlController:
@@ -79,31 +65,37 @@ class MnnvlController:
         observer: ReconcileObserver | None = None,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
-        self.apis = DeviceApis(client)
+        self.apis = DeviceApis(client, stores[COMPUTE_DOMAINS])
         self._client = client
+        self._sets: Store[PodCliqueSet] = stores[POD_CLIQUE_SETS]
+        self._groups: Store[ScalingGroup] = stores[SCALING_GROUPS]
         self._gangs: Store[PodGang] = stores[POD_GANGS]
         self._cliques: Store[PodClique] = stores[POD_CLIQUES]
+        self._domains: Store[ComputeDomain] = stores[COMPUTE_DOMAINS]
+        self._claims: Store[DeviceClaim] = Store(RESOURCE_CLAIMS)
+        _index(self._claims)
         self._per_pod = per_pod
         self._recorder = recorder
         self._options: ControllerOptions = {"observer": observer} if observer else {}
-        self._devices = Stores()
         self._form = ClaimForm()
+        self._sets.subscribe(self._set_changed)
+        self._groups.subscribe(self._group_changed)
         self._gangs.subscribe(self._gang_changed)
         self._cliques.subscribe(self._clique_changed)
+        self._domains.subscribe(self._device_changed)
+        self._domains.when_served(self._wake_everything)
 
     async def run(self) -> None:
         """Works until cancelled, on the newest claims API that is served."""
+        version = await self.apis.claims_version()
         while True:
-            apis = await self.apis.look()
-            if apis.claims_version is None:
-                await asyncio.sleep(LOOK_SECONDS)
-                continue
-            session = asyncio.ensure_future(self._session(apis.claims_version))
-            moved = asyncio.ensure_future(self._until_moved(apis.claims_version))
+            session = asyncio.ensure_future(self._session(version))
+            moved = asyncio.ensure_future(self.apis.claims_version(other_than=version))
             try:
                 await asyncio.wait({session, moved}, return_when=asyncio.FIRST_COMPLETED)
                 if session.done():
                     await session
+                version = await moved
             finally:
                 for task in (session, moved):
                     task.cancel()
@@ -111,15 +103,14 @@ class MnnvlController:
 
     async def _session(self, version: str) -> None:
         self._form = ClaimForm(version, self._per_pod)
-        devices = self._devices = Stores()
-        for resource in (COMPUTE_DOMAINS, self._form.resource):
-            store: Store[Any] = devices.add(resource, managed_only=True)
-            store.add_index(BY_GANG, _gang_of)
-            store.subscribe(self._device_changed)
+        devices = Stores(self._domains)
+        claims: Store[Any] = devices.add(self._form.resource, managed_only=True)
+        _index(claims)
+        claims.subscribe(self._device_changed)
+        self._claims = claims
         applier = Applier(self._client, devices)
         self.queue = WorkQueue()
-        for gang in self._gangs.all():
-            self.queue.add(namespaced_name(gang))
+        self._wake_everything()
         async with asyncio.TaskGroup() as group:
             for reflector in devices.reflectors(self._client):
                 group.create_task(reflector.run())
@@ -127,37 +118,56 @@ class MnnvlController:
             controller = Controller("mnnvl", self.queue, lambda key: self._reconcile(key, applier), **self._options)
             group.create_task(controller.run())
 
-    async def _until_moved(self, version: str) -> None:
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            if (await self.apis.look()).claims_version not in (version, None):
-                return
-
     async def _reconcile(self, key: str, applier: Applier) -> Result:
+        if not self._domains.served:
+            return DONE  # Everything is looked at again when the kind is there.
         gang = self._gangs.get(key)
-        if gang is None or gang.metadata.terminating or not gang.metadata.uid:
+        if gang is None:
+            return await self._settle(self._leftovers(key), applier)
+        if gang.metadata.terminating or not gang.metadata.uid:
             return DONE  # What it owned goes with it.
-        world = self._observe(key, gang)
-        if not self._devices[COMPUTE_DOMAINS].served:
-            return RequeueAfter(LOOK_SECONDS) if mnnvl_ownership.wanted(gang, world.cliques) else DONE
-        plan = mnnvl_ownership.plan_gang(world)
-        failures = await applier.run(plan)
+        plan = mnnvl_ownership.plan_gang(self._observe(key, gang))
         self._tell(gang, plan)
+        return await self._settle(plan, applier)
+
+    async def _settle(self, plan: Plan, applier: Applier) -> Result:
+        failures = await applier.run(plan)
         if failures:
             raise failures[0].error
         return RequeueAfter(_WAIT_SECONDS) if plan.waits else DONE
+
+    def _leftovers(self, key: str) -> Plan:
+        """What is to become of things made for a PodGang that does not stand."""
+        domains, claims = self._domains.by_index(BY_GANG, key), self._claims.by_index(BY_GANG, key)
+        meta = next((item.metadata for devices in (domains, claims) for item in devices), None)
+        if meta is None:
+            return Plan()
+        owner = self._sets.get(set_key(meta.namespace, meta.labels.get(labels.SHORT_SET, "")))
+        if owner is None or owner.metadata.terminating:
+            return Plan()  # The garbage collector takes what belonged to it.
+        place = replica_key(meta.namespace, owner.metadata.name, meta.labels.get(labels.SHORT_REPLICA, ""))
+        return mnnvl_leftovers.plan_leftovers(
+            Unclaimed(
+                gang=key.partition("/")[2],
+                owner=owner,
+                cliques=tuple(self._cliques.by_index(BY_REPLICA, place)),
+                groups=tuple(self._groups.by_index(BY_REPLICA, place)),
+                domains=tuple(domains),
+                claims=tuple(claims),
+                claim_resource=self._form.resource,
+            )
+        )
 
     def _observe(self, key: str, gang: PodGang) -> GangDomains:
         meta = gang.metadata
         marks = meta.labels
         place = replica_key(meta.namespace, marks.get(labels.PART_OF, ""), marks.get(labels.REPLICA_INDEX, ""))
         cliques = list(self._cliques.by_index(BY_REPLICA, place))
-        domains, claims = self._devices[COMPUTE_DOMAINS], self._devices[self._form.resource]
         return GangDomains(
             gang=gang,
             cliques=cliques,
-            domains={item.metadata.name: item for item in domains.by_index(BY_GANG, key)},
-            claims={item.metadata.name: item for item in claims.by_index(BY_GANG, key)},
+            domains={item.metadata.name: item for item in self._domains.by_index(BY_GANG, key)},
+            claims={item.metadata.name: item for item in self._claims.by_index(BY_GANG, key)},
             form=self._form,
         )
 
@@ -169,14 +179,41 @@ class MnnvlController:
 
     # Who is woken.
 
+    def _wake_everything(self) -> None:
+        for gang in self._gangs.all():
+            self.queue.add(namespaced_name(gang))
+        for devices in (self._domains, self._claims):
+            for item in devices.all():
+                self._device_changed(None, item)
+
+    def _set_changed(self, old: PodCliqueSet | None, new: PodCliqueSet | None) -> None:
+        """What is asked for changes with the replicas, and with what an update works on."""
+        if old is None or new is None:
+            return
+        if old.spec.replicas != new.spec.replicas or selected_replicas(old) != selected_replicas(new):
+            self._wake_waiting(namespaced_name(new))
+
+    def _group_changed(self, old: ScalingGroup | None, new: ScalingGroup | None) -> None:
+        item = new or old
+        if item is not None and (old is None or new is None or old.spec.replicas != new.spec.replicas):
+            self._wake_waiting(set_key(item.metadata.namespace, item.metadata.labels.get(labels.PART_OF, "")))
+
+    def _wake_waiting(self, owner: str) -> None:
+        for devices in (self._domains, self._claims):
+            for item in devices.by_index(BY_WAITING_SET, owner):
+                self._device_changed(None, item)
+
     def _gang_changed(self, old: PodGang | None, new: PodGang | None) -> None:
-        if new is not None and (old is None or old.metadata.annotations != new.metadata.annotations):
-            self.queue.add(namespaced_name(new))
+        item = new or old
+        if item is not None and (old is None or new is None or old.metadata.annotations != new.metadata.annotations):
+            self.queue.add(namespaced_name(item))
 
     def _clique_changed(self, old: PodClique | None, new: PodClique | None) -> None:
-        if new is None or (old is not None and old.metadata.generation == new.metadata.generation):
+        if old is not None and new is not None and old.metadata.generation == new.metadata.generation:
             return
-        meta = new.metadata
+        item = new or old
+        assert item is not None
+        meta = item.metadata
         if own := meta.labels.get(labels.POD_GANG):
             self.queue.add(f"{meta.namespace}/{own}")
         if mnnvl.enabled(meta.annotations):
@@ -195,3 +232,9 @@ class MnnvlController:
 def _gang_of(item: HasMetadata) -> Iterable[str]:
     name = item.metadata.labels.get(labels.POD_GANG)
     return (f"{item.metadata.namespace}/{name}",) if name else ()
+
+
+def _set_it_waits_in(item: HasMetadata) -> Iterable[str]:
+    """The set that still owns it, because no PodGang has taken it over; at rest there is none."""
+    holder = mnnvl_ownership.held_by(item.metadata, POD_CLIQUE_SETS)
+    return (set_key(item.metadata.namespace, holder.name),) if holder else ()

@@ -39,10 +39,10 @@ def _by_replica(item: HasMetadata) -> Iterable[str]:
 
 
 class Stores:
-    """One store per resource. Resources are added before the reflectors run."""
+    """One store per resource. Resources are added before the reflectors run; `shared` ones are filled elsewhere."""
 
-    def __init__(self) -> None:
-        self._stores: dict[Resource[Any], Store[Any]] = {}
+    def __init__(self, *shared: Store[Any]) -> None:
+        self._stores: dict[Resource[Any], Store[Any]] = {store.resource: store for store in shared}
         self._selectors: dict[Resource[Any], str] = {}
 
     def add(self, resource: Resource[T], *, managed_only: bool = False, indexed: bool = False) -> Store[T]:
@@ -69,8 +69,8 @@ class Stores:
     def reflectors(self, client: Client, **options: Any) -> list[Reflector[Any]]:
         """What fills the stores."""
         return [
-            Reflector(client, store, label_selector=self._selectors[resource], **options)
-            for resource, store in self._stores.items()
+            Reflector(client, self._stores[resource], label_selector=selector, **options)
+            for resource, selector in self._selectors.items()
         ]
 
     async def wait_synced(self) -> None:

@@ -1,11 +1,14 @@
-"""Keeps the CA of our own certificate in the webhook configurations, so that the API server trusts what we serve."""
+"""Keeps the CA of our own certificate in the webhook configurations, so that the API server trusts what we serve.
+
+Awake are configurations that appeared or changed, and all of them when the authority changed.
+"""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -58,16 +61,26 @@ def add_stores(stores: Stores) -> None:
     stores.add(VALIDATING, managed_only=True)
 
 
+class Authority(Protocol):
+    """Where the certificates that clients are to trust come from, and who is told when they change."""
+
+    @property
+    def trusted(self) -> bytes: ...
+
+    def subscribe(self, changed: Callable[[], None]) -> None: ...
+
+
 class BundleController:
     """One key per webhook configuration."""
 
-    def __init__(self, client: Client, stores: Stores, bundle: Callable[[], bytes]) -> None:
+    def __init__(self, client: Client, stores: Stores, authority: Authority) -> None:
         self.queue: WorkQueue[tuple[str, str]] = WorkQueue(fairness=lambda key: key[0])
         self._stores = stores
-        self._bundle = bundle
+        self._authority = authority
         self._applier = Applier(client, stores)
         for resource in (MUTATING, VALIDATING):
             stores[resource].subscribe(partial(self._changed, resource))
+        authority.subscribe(self._wake_all)
 
     def _changed(
         self, resource: Resource[Any], _: WebhookConfiguration | None, new: WebhookConfiguration | None
@@ -78,8 +91,7 @@ class BundleController:
         if item is not None:
             self.queue.add((resource.plural, item.metadata.name))
 
-    def wake_all(self) -> None:
-        """The certificate changed."""
+    def _wake_all(self) -> None:
         for resource in (MUTATING, VALIDATING):
             for item in self._stores[resource].all():
                 self._wake(resource, item)
@@ -91,7 +103,7 @@ class BundleController:
         return all(entry.client_config.ca_bundle == wanted for item in standing for entry in item.webhooks)
 
     def _wanted(self) -> str:
-        return base64.b64encode(self._bundle()).decode()
+        return base64.b64encode(self._authority.trusted).decode()
 
     async def reconcile(self, key: tuple[str, str]) -> Result:
         resource = MUTATING if key[0] == MUTATING.plural else VALIDATING

@@ -21,7 +21,7 @@ from grove.localcluster.rest import ApiServer, Document
 from grove.localcluster.spec import ClusterFiles, ClusterSpec, Scheduler
 
 _OURS = "local.grove.io/installed"
-_GUARD_OF_MANAGED_OBJECTS = "authorizer-webhook"
+_OPTIONAL = {"authorizer-webhook": "authorizer", "mnnvl-webhook": "mnnvl"}  # by the section that switches them on
 _WEBHOOK_KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
@@ -34,14 +34,19 @@ def install(api: ApiServer, configuration: Mapping[str, Any], webhook_port: int)
     first = [document for document in rights if document["kind"] == "Namespace"]
     for batch in (first, [document for document in rights if document["kind"] != "Namespace"]):
         api.each(lambda document: api.apply(manifests.rest_path(document), document), batch)
-    guarded = bool((configuration.get("authorizer") or {}).get("enabled"))
-    wanted = [
-        local_webhooks(document, webhook_port)
-        for document in manifests.documents("webhooks.yaml")
-        if guarded or document["metadata"]["name"] != _GUARD_OF_MANAGED_OBJECTS
-    ]
+    wanted = [local_webhooks(document, webhook_port) for document in webhooks_for(configuration)]
     remove_webhooks(api, keep={document["metadata"]["name"] for document in wanted})
     api.each(lambda document: api.apply(manifests.rest_path(document), document), wanted)
+
+
+def webhooks_for(configuration: Mapping[str, Any]) -> list[Document]:
+    """The webhooks of deploy/ but for those of features that are not switched on: they would only cost."""
+
+    def wanted(document: Document) -> bool:
+        section = _OPTIONAL.get(document["metadata"]["name"])
+        return section is None or bool((configuration.get(section) or {}).get("enabled"))
+
+    return [document for document in manifests.documents("webhooks.yaml") if wanted(document)]
 
 
 def remove_webhooks(api: ApiServer, keep: set[str] | None = None) -> None:

@@ -16,17 +16,17 @@ import msgspec
 from grove.api import labels
 from grove.api.cluster_topology import NATURAL_ORDER, ClusterTopology, ClusterTopologyStatus, TopologyLevel
 from grove.api.kinds import CLUSTER_TOPOLOGIES
-from grove.api.meta import LastError, Model, ObjectMeta
+from grove.api.meta import Condition, LastError, Model, ObjectMeta
 from grove.api.reasons import Reason
-from grove.plan.actions import Action, Apply, Create, Delete, StatusWrite, Wait, Why
-from grove.plan.conditions import ConditionWriter, timestamp
+from grove.plan.actions import Action, Apply, Create, Delete, Notice, Patch, StatusWrite, Why
+from grove.plan.conditions import TRUE, ConditionWriter, timestamp
 from grove.plan.revision import owner_reference
 from grove.plan.settings import TopologySettings
 from grove.runtime.resource import Resource
 
 READY = "Ready"
+READY_MESSAGE = "ClusterTopology configured and KAI Topology created successfully"
 ERROR_CODE = "KAI_TOPOLOGY_CREATE_ERROR"
-HOSTNAME_KEY = "kubernetes.io/hostname"
 
 
 class KaiLevel(Model):
@@ -67,12 +67,18 @@ def actions(world: TopologyWorld) -> list[tuple[Action, ...]]:
     if not world.settings.enabled:
         return stages
     mine = _mine(world)
-    if mine is None or mine.spec.levels != list(world.settings.levels):
+    if mine is None or not in_place(world):
         # The KAI object belongs to this one, so it follows in the next pass, when this one has its UID.
         stages.append((_topology(world.settings, mine),))
         return stages
     stages.extend((action,) for action in _kai_actions(world, mine))
     return stages
+
+
+def in_place(world: TopologyWorld) -> bool:
+    """Whether the ClusterTopology is as configured; when none is, nothing is missing."""
+    mine = _mine(world)
+    return not world.settings.enabled or (mine is not None and mine.spec.levels == list(world.settings.levels))
 
 
 def _mine(world: TopologyWorld) -> ClusterTopology | None:
@@ -101,31 +107,47 @@ def _ours(meta: ObjectMeta) -> bool:
 
 
 def _topology(settings: TopologySettings, seen: ClusterTopology | None) -> Action:
+    levels = [{"domain": level.domain, "key": level.key} for level in settings.levels]
+    text = f"ClusterTopology {settings.name} follows the configuration"
+    if seen is not None:
+        # Replaced as a whole: levels are merged by domain, so applying ours would leave those of others in the list.
+        whole = {"op": "add", "path": "/spec/levels", "value": levels}
+        return Patch(CLUSTER_TOPOLOGIES, "", settings.name, (whole,), Why(Reason.CHILD_CHANGED, text))
     body = {
         "apiVersion": CLUSTER_TOPOLOGIES.api_version,
         "kind": CLUSTER_TOPOLOGIES.kind,
         "metadata": {"name": settings.name, "labels": {labels.MANAGED_BY: labels.MANAGER}},
-        "spec": {"levels": [{"domain": level.domain, "key": level.key} for level in settings.levels]},
+        "spec": {"levels": levels},
     }
-    reason = Reason.CHILD_CHANGED if seen else Reason.CHILD_MISSING
-    return Apply(CLUSTER_TOPOLOGIES, body, Why(reason, f"ClusterTopology {settings.name} follows the configuration"))
+    return Apply(CLUSTER_TOPOLOGIES, body, Why(Reason.CHILD_MISSING, text))
 
 
 def _kai_actions(world: TopologyWorld, mine: ClusterTopology) -> list[Action]:
     if not world.kai_served:
         return []
     name = world.settings.name
-    wanted = [level.key for level in world.settings.levels]
-    seen = next((t for t in world.kai_topologies if t.metadata.name == name), None)
-    if seen is not None and [level.node_label for level in seen.spec.levels] == wanted:
+    seen = _kai(world)
+    if _in_step(seen, world):
         return []
     found: list[Action] = []
     if seen is not None:
         why = Why(Reason.CHILD_CHANGED, f"the levels of KAI Topology {name} cannot be changed in place")
         found.append(Delete(KAI_TOPOLOGIES, "", name, seen.metadata.uid, why))
     why = Why(Reason.CHILD_MISSING, f"KAI Topology {name} does not exist")
-    found.append(Create(KAI_TOPOLOGIES, _kai_body(name, wanted, mine), why))
+    found.append(Create(KAI_TOPOLOGIES, _kai_body(name, _keys(world), mine), why))
     return found
+
+
+def _kai(world: TopologyWorld) -> KaiTopology | None:
+    return next((t for t in world.kai_topologies if t.metadata.name == world.settings.name), None)
+
+
+def _in_step(kai: KaiTopology | None, world: TopologyWorld) -> bool:
+    return kai is not None and [level.node_label for level in kai.spec.levels] == _keys(world)
+
+
+def _keys(world: TopologyWorld) -> list[str]:
+    return [level.key for level in world.settings.levels]
 
 
 def _kai_body(name: str, keys: list[str], mine: ClusterTopology) -> dict[str, Any]:
@@ -139,19 +161,19 @@ def _kai_body(name: str, keys: list[str], mine: ClusterTopology) -> dict[str, An
 
 
 def status(world: TopologyWorld, now: datetime) -> StatusWrite | None:
-    """The ClusterTopology's status, once it exists."""
+    """The ClusterTopology's status, once it exists and there is a verdict: under way it says what it said before."""
     mine = _mine(world)
-    if mine is None or not world.settings.enabled:
+    problem = world.error or ("" if world.kai_served else "API not available")
+    if mine is None or not world.settings.enabled or not (problem or _in_step(_kai(world), world)):
         return None
     before = mine.status or ClusterTopologyStatus()
     writer = ConditionWriter(before.conditions, mine.metadata.generation, now)
-    problem = world.error or ("" if world.kai_served else "API not available")
     if problem:
         writer.set(READY, False, Reason.KAI_TOPOLOGY_FAILED, f"Failed to create KAI Topology CR: {problem}")
     else:
-        message = "ClusterTopology configured and KAI Topology created successfully"
         disorder = order_note(world.settings.levels)
-        writer.set(READY, True, Reason.TOPOLOGY_READY, f"{message}. {disorder}" if disorder else message)
+        message = f"{READY_MESSAGE}. {disorder}" if disorder else READY_MESSAGE
+        writer.set(READY, True, Reason.TOPOLOGY_READY, message)
     return StatusWrite(
         CLUSTER_TOPOLOGIES,
         "",
@@ -172,10 +194,18 @@ def _errors(problem: str, before: ClusterTopologyStatus, now: datetime) -> list[
     return [known or LastError(code=ERROR_CODE, description=description, observed_at=timestamp(now))]
 
 
-def waits(world: TopologyWorld) -> tuple[Wait, ...]:
-    if world.settings.enabled and not world.kai_served:
-        return (Wait(world.settings.name, Why(Reason.KAI_TOPOLOGY_FAILED, "the KAI Topology API is not served yet")),)
-    return ()
+def notice(before: ClusterTopology, after: ClusterTopology) -> Notice | None:
+    """The event that goes with a written status, if its verdict is new. A warning, unless there is nothing to mind."""
+    now, seen = _verdict(after), _verdict(before)
+    if now is None or (seen and (seen.status, seen.message) == (now.status, now.message)):
+        return None
+    reason = Reason.TOPOLOGY_READY if now.status == TRUE else Reason.KAI_TOPOLOGY_FAILED
+    return Notice(Why(reason, now.message), warning=now.message != READY_MESSAGE)
+
+
+def _verdict(topology: ClusterTopology) -> Condition | None:
+    conditions = topology.status.conditions if topology.status else []
+    return next((condition for condition in conditions if condition.type == READY), None)
 
 
 def order_note(levels: Sequence[TopologyLevel]) -> str:

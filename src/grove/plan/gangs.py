@@ -15,11 +15,12 @@ from grove.api import labels, names
 from grove.api.kinds import POD_GANGS
 from grove.api.pod_clique_set import PodCliqueSet, TopologyConstraint
 from grove.api.pod_gang import GangTopologyConstraint, NamespacedName, PodGang, PodGangSpec, PodGroup, TopologyGroup
+from grove.plan import mnnvl
 from grove.plan.layout import Gang, Slot
 from grove.plan.matching import metadata_covers
 from grove.plan.revision import set_owner
 from grove.plan.settings import Settings
-from grove.plan.topology import translate
+from grove.plan.topology import translate, within
 from grove.schedulers import kai
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -32,8 +33,7 @@ def gang_spec(
     old = before.spec if before else PodGangSpec()
     old_groups = {group.name: group.topology_constraint for group in old.podgroups}
     template = owner.spec.template
-    of_group = gang.group.topology_constraint if gang.group else None
-    whole = of_group or template.topology_constraint
+    whole = within(gang.group.topology_constraint if gang.group else None, template.topology_constraint)
     return PodGangSpec(
         podgroups=[
             _pod_group(slot, owner.metadata.namespace, pod_names.get(slot.name, ()), settings, old_groups)
@@ -103,6 +103,8 @@ def gang_metadata(owner: PodCliqueSet, gang: Gang, index: int, scheduler: str, s
         annotations[labels.MIRRORED] = ",".join(sorted({*mirrored_labels, *annotations}))
     if settings.topology.enabled:
         annotations[labels.TOPOLOGY_NAME] = settings.topology.name
+    if mnnvl.gang_takes_domains(owner, own):
+        annotations[labels.MNNVL_ENABLED] = "true"  # The MNNVL webhook is called for these gangs and no others.
     return {
         "name": gang.name,
         "namespace": meta.namespace,

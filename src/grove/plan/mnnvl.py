@@ -142,8 +142,18 @@ def _label(marks: Mapping[str, str], key: str) -> str:
     return marks[key]
 
 
+def asked_anywhere(owner: PodCliqueSet) -> bool:
+    """Whether the set speaks of MNNVL at all; most do not."""
+    template = owner.spec.template
+    said = [group.annotations for group in template.pod_clique_scaling_groups]
+    said += [clique.annotations for clique in template.cliques]
+    return any(map(enabled, (owner.metadata.annotations, *said)))
+
+
 def gang_takes_domains(owner: PodCliqueSet, gang_labels: Mapping[str, str]) -> bool:
     """Whether a new PodGang of this set, known by its labels, will own domains."""
+    if not asked_anywhere(owner):
+        return False
     index, group = int(gang_labels[labels.SHORT_REPLICA]), gang_labels.get(labels.SHORT_GROUP)
     indices = {g.name: tuple(range(g.minimum)) for g in owner.spec.template.pod_clique_scaling_groups}
     name = names.replica(owner.metadata.name, index)

@@ -1,15 +1,15 @@
 """Translation of topology domains, as workloads name them, into node label keys, as PodGangs carry them.
 
 `required` is what the user asked for, if that level exists. `preferred` is the user's wish or else the narrowest level,
-and is left out where it equals `required`: it would say nothing, and some schedulers refuse the gang for it. With
-topology switched off, what was required is dropped and what was preferred stays as it was.
+and is left out where it is not narrower than `required`: it would say nothing, and some schedulers refuse the gang for
+it. With topology switched off, what was required is dropped and what was preferred stays as it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grove.api.pod_clique_set import PodCliqueSetTemplate, TopologyConstraint
+from grove.api.pod_clique_set import Pack, PodCliqueSetTemplate, TopologyConstraint
 from grove.api.pod_gang import GangTopologyConstraint, PackConstraint
 from grove.api.reasons import Reason
 from grove.plan.actions import Why
@@ -28,7 +28,21 @@ def translate(
     required = topology.key(constraint.required_domain) if constraint else None
     wished = topology.key(constraint.preferred_domain) if constraint and constraint.preferred_domain else None
     preferred = wished or topology.strictest
-    return _packed(required, None if preferred == required else preferred)
+    return _packed(required, preferred if _narrower(preferred, required, topology) else None)
+
+
+def _narrower(preferred: str | None, required: str | None, topology: TopologySettings) -> bool:
+    keys = [level.key for level in topology.levels]
+    return required is None or preferred is None or keys.index(preferred) > keys.index(required)
+
+
+def within(inner: TopologyConstraint | None, outer: TopologyConstraint | None) -> TopologyConstraint | None:
+    """What holds for a gang that is one group replica: the group's words, and the set's level where the group requires
+    none."""
+    if inner is None or outer is None or inner.required_domain:
+        return inner or outer
+    preferred = inner.preferred_domain or outer.preferred_domain
+    return TopologyConstraint(pack=Pack(required=outer.required_domain, preferred=preferred))
 
 
 def _packed(required: str | None, preferred: str | None) -> GangTopologyConstraint | None:

@@ -1,7 +1,9 @@
 """Our own certificates for webhooks: an authority, a serving certificate signed by it, and when to renew which.
 
-Pure functions of the time given to them. Both are renewed when a third of their life is left. After the authority is
-renewed the old one stays in `trusted` until it expires, so that clients that still hold the old bundle go on working.
+Pure functions of the time given to them. Both are renewed when a third of their life is left. A new authority is
+trusted long before anything is signed by it: the serving certificate stays, or is signed by the old authority once
+more, so that clients that have not received the new bundle yet go on working. The old authority stays in `trusted`
+until it expires.
 """
 
 from __future__ import annotations
@@ -41,14 +43,17 @@ class Material:
 
 def renewed(material: Material | None, names: Sequence[str], now: datetime) -> Material:
     """The material to use from now on: the same object when nothing is due."""
-    if material is None or due(material.authority.certificate, now) or not _readable(material.authority.key):
+    if material is None or not _readable(material.authority.key) or _expired(material.authority.certificate, now):
         authority = new_authority(now)
         trusted = authority.certificate + (_still_valid(material.trusted, now) if material is not None else b"")
         return Material(authority, issue(authority, names, now), trusted)
     serving = material.serving
     if due(serving.certificate, now) or not covers(serving.certificate, names) or not _readable(serving.key):
-        return Material(material.authority, issue(material.authority, names, now), material.trusted)
-    return material
+        serving = issue(material.authority, names, now)
+    if due(material.authority.certificate, now):
+        authority = new_authority(now)
+        return Material(authority, serving, authority.certificate + _still_valid(material.trusted, now))
+    return material if serving is material.serving else Material(material.authority, serving, material.trusted)
 
 
 def due(certificate: bytes, now: datetime) -> bool:
@@ -66,6 +71,16 @@ def renewal_time(certificate: bytes) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
     begin, end = parsed.not_valid_before_utc, parsed.not_valid_after_utc
     return begin + (end - begin) * _RENEW_AT
+
+
+def _expired(certificate: bytes, now: datetime) -> bool:
+    """Whether a certificate is over, or cannot be read."""
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificate(certificate).not_valid_after_utc <= now
+    except ValueError:
+        return True
 
 
 def covers(certificate: bytes, names: Sequence[str]) -> bool:

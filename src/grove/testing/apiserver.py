@@ -213,12 +213,35 @@ class ApiServer:
         if change.kind != "DELETED":
             if change.previous is None or change.previous.obj["spec"] != crd["spec"]:
                 self._state.define(crd)
+                self._register(crd["spec"]["group"])
             return
         group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
         instances = self.storage.table((group, plural))
         for stored in instances.sorted():
             self.storage.remove(instances, stored)
         self._state.registry.remove(group, plural)
+        self._register(group)
+
+    def _register(self, group: str) -> None:
+        """An APIService for each custom version that is served, and for no other, as the API server keeps them."""
+        resource = self._resource("apiregistration.k8s.io/v1", "APIService")
+        table = self.storage.table(resource.group_resource)
+        served = {f"{version}.{group}": version for version in self._state.registry.groups().get(group, ())}
+        standing = {stored.obj["metadata"]["name"]: stored for stored in table.sorted()}
+        for name, stored in standing.items():
+            if stored.obj["spec"]["group"] == group and name not in served:
+                self.storage.remove(table, stored)
+        for name in served.keys() - standing.keys():
+            self._seed_object(resource, _api_service(name, group, served[name]))
+
+
+def _api_service(name: str, group: str, version: str) -> JsonObject:
+    return {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": name, "labels": {"kube-aggregator.kubernetes.io/automanaged": "true"}},
+        "spec": {"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100},
+    }
 
 
 def _verb(method: str, query: Mapping[str, str], *, named: bool) -> str:

@@ -40,6 +40,7 @@ _CLUSTER_SCOPED = {
     "resource.k8s.io/v1": "deviceclasses=DeviceClass/generation resourceslices=ResourceSlice/generation",
     "admissionregistration.k8s.io/v1": """mutatingwebhookconfigurations=MutatingWebhookConfiguration/generation
         validatingwebhookconfigurations=ValidatingWebhookConfiguration/generation""",
+    "apiregistration.k8s.io/v1": "apiservices=APIService/status",
     "apiextensions.k8s.io/v1": "customresourcedefinitions=CustomResourceDefinition/status,generation",
 }
 _SHORT_NAMES = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grove.admission import Context, cluster_topology, default, scale, validate
@@ -25,6 +25,10 @@ async def _no_owner(namespace: str, name: str) -> PodCliqueSet | None:
     return None
 
 
+def _no_neighbours(namespace: str, name: str) -> Iterable[PodCliqueSet]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What handlers ask of the running operator. Contexts change, so each review asks anew."""
@@ -35,6 +39,8 @@ class Surroundings:
     """The minAvailable of a PodClique or PodCliqueScalingGroup, by resource, namespace and name."""
     owner: Callable[[str, str], Awaitable[PodCliqueSet | None]] = _no_owner
     """A PodCliqueSet, by namespace and name."""
+    neighbours: Callable[[str, str], Iterable[PodCliqueSet]] = _no_neighbours
+    """The PodCliqueSets of a namespace that one of this name could meet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,11 @@ class Handlers:
         if not isinstance(document, dict):
             return reviews.allowed(review)
         before = old if isinstance(old, dict) else None
-        return reviews.judged(review, validate(document, before, self.surroundings.context()))
+        context = self.surroundings.context()
+        if before is None:
+            place = str(request.get("namespace") or ""), str(request.get("name") or "")
+            context = replace(context, neighbours=tuple(self.surroundings.neighbours(*place)))
+        return reviews.judged(review, validate(document, before, context))
 
     async def validate_scale(self, review: Json) -> Json:
         """PodCliques and scaling groups, written whole or through their scale subresource."""

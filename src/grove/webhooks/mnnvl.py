@@ -60,24 +60,11 @@ class MnnvlWebhooks:
         return reviews.patched(review, additions(document, joined))
 
     async def pod_gang(self, review: Json) -> Json:
-        """PodGang CREATE. A mark only: the transfer does not depend on it."""
-        request = request_of(review)
-        document = request.get("object")
-        meta = _metadata(document)
-        marks = meta.get("labels") or {}
-        annotations = meta.get("annotations") or {}
-        if not isinstance(document, dict) or labels.MNNVL_ADOPTED in annotations:
+        """PodGang CREATE. A mark only, on gangs that will own domains: the transfer does not depend on it."""
+        annotations = _metadata(request_of(review).get("object")).get("annotations") or {}
+        if not mnnvl.enabled(annotations) or labels.MNNVL_ADOPTED in annotations:
             return reviews.allowed(review)
-        try:
-            name = marks[labels.SHORT_SET]
-            owner = await self.client.send(requests.get(POD_CLIQUE_SETS, request.get("namespace"), name))
-            takes = mnnvl.gang_takes_domains(owner, marks)
-        except (errors.ApiError, KeyError, ValueError):
-            return reviews.allowed(review)
-        if not takes:
-            return reviews.allowed(review)
-        pending = mnnvl_ownership.annotated(annotations, mnnvl_ownership.PENDING)
-        return reviews.patched(review, pending)
+        return reviews.patched(review, mnnvl_ownership.annotated(annotations, mnnvl_ownership.PENDING))
 
     async def _joined(self, request: Json, document: Json) -> Json:
         """The pod spec of a clique that asks, with everything it refers to in place."""

@@ -176,6 +176,7 @@ def test_a_changed_constraint_is_admitted_with_a_warning() -> None:
         ({"router.topologyConstraint": {}}, "names no level"),
         ({"router.topologyConstraint": {"pack": {"required": "rack", "preferred": "zone"}}}, "adds nothing"),
         ({"router.annotations": {"grove.io/mnnvl-group": "a"}}, "is not known here"),
+        ({"router.resourceSharing": [{"name": "a", "scope": "PerReplica"}]}, "no ResourceClaims are made from it"),
         ({"router.spec.podSpec.hostname": "me"}, "the operator gives every pod its own DNS name"),
         ({"pod.env": [{"name": "GROVE_PCS_NAME", "value": "a"}]}, "the operator sets GROVE_PCS_NAME"),
     ],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grove.admission import Context, default, validate
+from grove.admission import Context, default, neighbours, validate
+from grove.api.pod_clique_set import PodCliqueSet
 
 NAME = st.from_regex(r"[a-z]([-a-z0-9]{0,40}[a-z0-9])?", fullmatch=True)
 
@@ -87,6 +89,34 @@ def test_two_things_never_come_out_under_one_name(
 ) -> None:
     found = problems("w", cliques, groups)
     assert any("would be called like" in problem for problem in found) == collides, found
+
+
+@pytest.mark.parametrize(
+    ("new", "standing", "meets"),
+    [
+        (("w-0-pool", ["x"], {}), ("w", ["x"], {"pool": ["x"]}), "PodGang 'w-0-pool-#'"),
+        (("w", ["x"], {"pool": ["x"]}), ("w-0-pool", ["y"], {}), "PodGang 'w-#-pool-#'"),
+        (("w-0", ["x"], {}), ("w", ["1-x"], {}), "PodClique 'w-0-#-x'"),
+        (("w-0", ["x"], {"1": ["x"]}), ("w", ["y"], {"2": ["y"]}), None),
+        (("w-0", ["x"], {}), ("w", ["x"], {"pool": ["x"]}), None),
+        (("w-1-pool", ["x"], {}), ("w", ["pool"], {}), None),
+        (("w-pool", ["x"], {}), ("w", ["x"], {"pool": ["x"]}), None),
+        (("w2", ["x"], {}), ("w", ["x"], {}), None),
+    ],
+)
+def test_two_sets_never_come_to_one_name(new: Any, standing: Any, meets: str | None) -> None:
+    neighbour = msgspec.convert(document(*standing), PodCliqueSet)
+    verdict = validate(document(*new), None, Context(neighbours=(neighbour,)))
+    expected = [] if meets is None else [f"its {meets} would be called like one of PodCliqueSet '{standing[0]}'"]
+    assert [error.message for error in verdict.errors if error.path == "metadata.name"] == expected
+    assert meets is None or neighbours.related(new[0], standing[0])
+
+
+def test_a_set_that_stands_is_not_held_to_its_neighbours() -> None:
+    stored = document("w-0-pool", ["x"], {})
+    neighbour = msgspec.convert(document("w", ["x"], {"pool": ["x"]}), PodCliqueSet)
+    changed = document("w-0-pool", ["x"], {}, replicas=2)
+    assert validate(changed, stored, Context(neighbours=(neighbour,))).allowed
 
 
 def test_a_generated_name_is_left_to_the_api_server() -> None:

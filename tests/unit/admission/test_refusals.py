@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from grove.admission import Context, Topology, default, validate
+from grove.admission import default, validate
 from grove.cli.validate import check
 from manifests import tables
+from manifests.drawn import drawn
 
-CONTEXT = Context(
-    topology=Topology(True, "grove-topology", ("zone", "rack", "host")),
-    mnnvl_enabled=True,
-    compute_domains_served=True,
-    schedulers=frozenset({"default-scheduler", "kai-scheduler"}),
-)
-LACKING = {
-    "topology": Context(),
-    "mnnvl": Context(compute_domains_served=True),
-    "driver": Context(mnnvl_enabled=True),
-}
-
+CONTEXT = tables.context()
 CREATIONS = tables.entries("refused_creations.yaml")
 UPDATES = tables.entries("refused_updates.yaml")
 
@@ -33,7 +24,7 @@ def case(entry: dict[str, Any]) -> str:
 @pytest.mark.parametrize("entry", CREATIONS, ids=case)
 def test_a_bad_manifest_is_refused_with_its_message(entry: dict[str, Any]) -> None:
     document = tables.varied(tables.base(), entry.get("set"), entry.get("remove"))
-    findings = check(document, LACKING.get(entry.get("without", ""), CONTEXT))
+    findings = check(document, tables.context(entry))
     assert findings is not None
     said = [str(error) for error in findings.errors if error.path == tables.full_path(entry["path"])]
     assert any(entry["says"] in text for text in said), [str(error) for error in findings.errors]
@@ -84,9 +75,15 @@ def test_a_required_value_reads_like_kubernetes() -> None:
     )
 
 
+def test_the_table_is_as_long_as_it_should_be() -> None:
+    assert len(CREATIONS) >= 80
+    assert len({entry["case"] for entry in (*CREATIONS, *UPDATES)}) == len(CREATIONS) + len(UPDATES)
+
+
+@pytest.mark.parametrize("make", [tables.spoilt, drawn])
 @pytest.mark.parametrize("seed", range(400))
-def test_no_spoilt_document_breaks_the_judge(seed: int) -> None:
-    document = tables.spoilt(seed)
+def test_no_document_breaks_the_judge(seed: int, make: Callable[[int], dict[str, Any]]) -> None:
+    document = make(seed)
     filled = default(document)
     assert default(filled) == filled
     verdict = validate(filled, None, CONTEXT)

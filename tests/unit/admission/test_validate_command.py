@@ -34,6 +34,19 @@ def test_a_problem_is_told_with_file_document_field_and_remedy(tmp_path: Path) -
     assert "2 checked, 1 wrong" in result.output
 
 
+def test_sets_that_would_share_names_are_told(tmp_path: Path) -> None:
+    other = tables.varied(tables.base(), {"metadata.name": "base-0-pool"})
+    path = tmp_path / "two.yaml"
+    path.write_text(yaml.safe_dump_all([tables.base(), other]))
+    result = run(path)
+    assert result.exit_code == 1
+    assert "metadata.name" in result.output
+    assert "would be called like one of PodCliqueSet 'base'" in result.output
+    elsewhere = tables.varied(other, {"metadata.namespace": "elsewhere"})
+    path.write_text(yaml.safe_dump_all([tables.base(), elsewhere]))
+    assert run(path).exit_code == 0
+
+
 def test_a_misspelt_field_is_told() -> None:
     document = tables.varied(tables.base(), {"router.spec.minAvailabel": 1})
     result = run("-", given=yaml.safe_dump(document))

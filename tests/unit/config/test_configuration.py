@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from grove.api.cluster_topology import TopologyLevel
-from grove.config import ConfigurationError, order_warning, parse
+from grove.config import ConfigurationError, order_warning, parse, without_effect
 from grove.config.load import load
 from manifests import tables
 
@@ -39,6 +39,14 @@ REFUSED: list[tuple[Any, str]] = [
         {"leaderElection": {"leaseDuration": "10s"}},
         "leaderElection.leaseDuration: must be greater than renewDeadline 10s",
     ),
+    (
+        {"leaderElection": {"renewDeadline": "2s"}},
+        "leaderElection.renewDeadline: must be greater than retryPeriod 2s (got '2s')",
+    ),
+    (
+        {"server": {"webhooks": {"port": 9000}, "metrics": {"port": 9000}}},
+        "server.metrics.port: must differ from server.webhooks.port (got 9000)",
+    ),
     ({"leaderElection": {"resourceLock": "configmaps"}}, "leaderElection.resourceLock: must be one of leases"),
     (
         {"scheduler": {"profiles": [{"name": "volcano"}]}},
@@ -67,6 +75,11 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     ({"topology": {"levels": [level("rack", "a b")]}}, "topology.levels[0].key: must be a label key"),
     ({"topology": {"levels": [{"domain": "rack"}]}}, "topology.levels[0].key: must be set"),
+    (
+        {"topology": {"enabled": True, "name": "Our Topology", "levels": [level("rack", "a")]}},
+        "topology.name: must be the name of an object: lower case letters, digits, '-' and '.' (got 'Our Topology')",
+    ),
+    ({"server": {"webhooks": {"secretName": ""}}}, "server.webhooks.secretName: "),
     ({"mnnvl": {"claims": "each"}}, "mnnvl.claims: must be one of perPod, shared (got 'each')"),
     ({"updates": {"revisionHistoryLimit": -1}}, "updates.revisionHistoryLimit: must be at least 0"),
     (
@@ -123,6 +136,13 @@ def test_an_order_that_contradicts_the_names_is_told() -> None:
     assert warning is not None
     assert "host > rack" in warning
     assert "rack > host" in warning
+
+
+def test_what_is_only_accepted_is_named() -> None:
+    assert without_effect(parse({})) == []
+    written = {"runtimeClientConnection": {"qps": 100, "burst": 150}, "debugging": {"enableProfiling": True}}
+    assert without_effect(parse(written)) == ["runtimeClientConnection", "debugging"]
+    assert without_effect(parse({"controllers": {"podClique": {"concurrentSyncs": 3}}})) == ["controllers"]
 
 
 def test_the_example_can_be_loaded() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 
 import pytest
 
@@ -22,6 +23,15 @@ from grove.testing import ApiServer
 OURS, OTHER = b"our authority", b"another authority"
 
 
+class Ours:
+    """An authority that never changes."""
+
+    trusted = OURS
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """There is nothing to tell."""
+
+
 def configuration(*authorities: bytes) -> WebhookConfiguration:
     entries = [
         WebhookEntry(name=f"w{i}", client_config=ClientConfig(ca_bundle=base64.b64encode(one).decode()))
@@ -39,6 +49,6 @@ async def test_webhooks_are_in_place_when_all_of_them_trust_our_authority(
 ) -> None:
     stores = Stores()
     add_stores(stores)
-    bundles = BundleController(Client(ApiServer().transport()), stores, lambda: OURS)
+    bundles = BundleController(Client(ApiServer().transport()), stores, Ours())
     stores[MUTATING].replace([configuration(*authorities)], 1)
     assert bundles.in_place() is expected

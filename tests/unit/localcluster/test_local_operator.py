@@ -22,7 +22,7 @@ from grove.localcluster.components import (
     port_names,
 )
 from grove.localcluster.errors import LocalClusterError
-from grove.localcluster.operator import local_webhooks, operator_configuration
+from grove.localcluster.operator import local_webhooks, operator_configuration, webhooks_for
 from grove.localcluster.spec import ClusterFiles, ClusterSpec, Scheduler, stored_spec
 
 PORTS = {OPERATOR_WEBHOOKS: 1001, OPERATOR_HEALTH: 1002, OPERATOR_METRICS: 1003}
@@ -54,6 +54,16 @@ def test_webhooks_are_addressed_by_url_and_otherwise_as_in_deploy() -> None:
         for one, original in zip(local["webhooks"], document["webhooks"], strict=True):
             path = original["clientConfig"]["service"]["path"]
             assert one == {**original, "clientConfig": {"url": f"https://127.0.0.1:1001{path}"}}
+
+
+def test_webhooks_of_features_that_are_off_are_left_out() -> None:
+    def names(configuration: dict[str, Any]) -> set[str]:
+        return {document["metadata"]["name"] for document in webhooks_for(configuration)}
+
+    every = {document["metadata"]["name"] for document in manifests.documents("webhooks.yaml")}
+    assert names({"mnnvl": {"enabled": True}, "authorizer": {"enabled": True}}) == every
+    assert names({"mnnvl": None}) == every - {"mnnvl-webhook", "authorizer-webhook"}
+    assert names({"mnnvl": {"enabled": True}}) == every - {"authorizer-webhook"}
 
 
 def test_default_configuration_is_one_the_operator_takes() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -42,6 +42,7 @@ def packed(found: GangTopologyConstraint | None) -> tuple[str | None, str | None
         (TopologyConstraint(pack=Pack(required="rack")), ("rack-key", "host-key")),
         (TopologyConstraint(pack=Pack(required="zone", preferred="rack")), ("zone-key", "rack-key")),
         (TopologyConstraint(pack_domain="host"), ("host-key", None)),
+        (TopologyConstraint(pack=Pack(required="rack", preferred="zone")), ("rack-key", None)),
         (TopologyConstraint(pack_domain="numa"), (None, "host-key")),
         (TopologyConstraint(pack=Pack(preferred="block")), (None, "host-key")),
     ],
@@ -58,7 +59,7 @@ def test_what_is_asked_for_becomes_label_keys(
     st.one_of(st.none(), st.sampled_from(DOMAINS)),
     st.one_of(st.none(), st.sampled_from(DOMAINS)),
 )
-def test_every_key_is_that_of_the_domain_meant_and_both_never_say_the_same(
+def test_every_key_is_that_of_the_domain_meant_and_preferred_is_narrower_than_required(
     configured: list[TopologyDomain], required: TopologyDomain | None, preferred: TopologyDomain | None
 ) -> None:
     topology = TopologySettings(
@@ -69,11 +70,8 @@ def test_every_key_is_that_of_the_domain_meant_and_both_never_say_the_same(
     found_required, found_preferred = packed(translate(constraint, topology))
     assert back.get(found_required or "") == (required if required in configured else None)
     wished = preferred if preferred in configured else configured[-1]
-    if found_preferred is None:
-        assert wished == required
-    else:
-        assert back[found_preferred] == wished
-        assert found_preferred != found_required
+    narrower = required not in configured or configured.index(wished) > configured.index(required)
+    assert back.get(found_preferred or "") == (wished if narrower else None)
 
 
 def test_switched_off_what_was_required_goes_and_what_was_preferred_stays() -> None:
@@ -101,6 +99,30 @@ def test_every_gang_names_its_topology_and_every_level_prefers_the_narrowest() -
     }
     assert [packed(g.topology_constraint) for g in base.topology_constraint_group_configs] == [("rack-key", "host-key")]
     assert packed(gangs["web-0-g-1"].spec.topology_constraint) == ("rack-key", "host-key")
+
+
+@pytest.mark.parametrize(
+    ("of_group", "expected"),
+    [
+        (None, ("zone-key", "host-key")),
+        ({"packDomain": "rack"}, ("rack-key", "host-key")),
+        ({"pack": {"preferred": "rack"}}, ("zone-key", "rack-key")),
+        ({}, ("zone-key", "host-key")),
+    ],
+)
+def test_a_scaled_gang_keeps_the_sets_level_unless_its_group_requires_one(
+    of_group: dict[str, Any] | None, expected: tuple[str, str]
+) -> None:
+    constraint = {} if of_group is None else {"topologyConstraint": of_group}
+    wanted = spec(
+        1,
+        cliques=[clique("b")],
+        podCliqueScalingGroups=[group("g", ["b"], 2, **constraint)],
+        topologyConstraint={"packDomain": "zone"},
+    )
+    gangs = running(wanted, Settings(topology=ON)).objects.of(POD_GANGS)
+    assert packed(gangs["web-0-g-1"].spec.topology_constraint) == expected
+    assert packed(gangs["web-0"].spec.topology_constraint) == ("zone-key", "host-key")
 
 
 def test_switching_topology_off_under_a_running_workload_drops_only_what_was_required() -> None:

@@ -74,6 +74,35 @@ def test_the_old_authority_stays_trusted_until_it_expires() -> None:
     assert second.authority.certificate in third.trusted
 
 
+def issued_by(material: certs.Material, authority: certs.KeyPair) -> None:
+    serving = x509.load_pem_x509_certificate(material.serving.certificate)
+    serving.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
+
+
+def test_clients_know_a_new_authority_before_anything_is_signed_by_it() -> None:
+    """Bundles reach clients after the server has changed, so at no change may the server show what is not yet known."""
+    material = certs.renewed(None, NAMES, NOW)
+    kept = certs.Material(
+        material.authority, certs.issue(material.authority, NAMES, NOW + days(2400)), material.trusted
+    )
+    # The serving certificate stays, or is due on the same day.
+    for before, at in ((kept, 2450), (material, 2450)):
+        after = certs.renewed(before, NAMES, NOW + days(at))
+        assert after.authority != before.authority
+        assert after.trusted == after.authority.certificate + before.trusted
+        issued_by(after, before.authority)
+        later = certs.renewed(after, NAMES, NOW + days(at + 300))
+        issued_by(later, after.authority)
+        assert later.trusted == after.trusted
+
+
+def test_an_authority_that_is_over_signs_nothing_more() -> None:
+    material = certs.renewed(None, NAMES, NOW)
+    later = certs.renewed(material, NAMES, NOW + days(4000))
+    issued_by(later, later.authority)
+    assert later.trusted == later.authority.certificate
+
+
 def test_material_survives_a_secret_and_rubbish_does_not() -> None:
     material = certs.renewed(None, NAMES, NOW)
     assert from_secret(to_secret(material)) == material

@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from aiohttp import web
@@ -71,6 +72,18 @@ async def test_a_refusal_names_every_cause(served: Router) -> None:
     assert [cause["field"] for cause in causes] == ["spec.replicas", "spec.template.cliques[0].spec.minAvailable"]
     assert {cause["reason"] for cause in causes} == {"FieldValueInvalid"}
     assert "must not be greater than replicas 3" in response["status"]["message"]
+
+
+async def test_a_new_set_is_held_to_the_sets_around_it() -> None:
+    standing = msgspec.convert(tables.base(), PodCliqueSet)
+
+    def neighbours(namespace: str, name: str) -> list[PodCliqueSet]:
+        return [standing] if (namespace, name) == ("default", "base-0-pool") else []
+
+    served = Router(Surroundings(Context, Identities(OPERATOR), neighbours=neighbours))
+    document = tables.varied(default(tables.base()), {"metadata.name": "base-0-pool"})
+    response = (await served.review(router.VALIDATE_SET, review(object=document, name="base-0-pool")))["response"]
+    assert "would be called like one of PodCliqueSet 'base'" in response["status"]["message"]
 
 
 async def test_warnings_come_with_an_admitted_object(served: Router) -> None:
