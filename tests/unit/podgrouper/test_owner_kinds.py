@@ -45,6 +45,7 @@ JOBS = [
     {"name": "a", "replicas": 2, "template": {"spec": {"parallelism": 3, "completions": 2}}},
     {"name": "b", "template": {"spec": {"parallelism": 5}}},
 ]
+ANY_ORDER = {"startupPolicyOrder": "AnyOrder"}
 WORKERS = [
     {"replicas": 3, "minReplicas": 2, "numOfHosts": 2},
     {"replicas": 4},
@@ -59,6 +60,7 @@ WORKERS = [
         (TF, "kubeflow.org/v1", {"tfReplicaSpecs": replicas(PS=1, Worker=3)}, {}, 4),
         (TF, "kubeflow.org/v1", {"tfReplicaSpecs": replicas(PS=1, Worker=3), **POLICY}, {}, 2),
         (TORCH, "kubeflow.org/v1", {"pytorchReplicaSpecs": replicas(Master=1, Worker=7)}, {}, 8),
+        (TORCH, "kubeflow.org/v1", {"pytorchReplicaSpecs": replicas(Master=None, Worker=7)}, {}, 8),
         (
             TORCH,
             "kubeflow.org/v1",
@@ -81,6 +83,11 @@ WORKERS = [
         ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", READY, WORKER, 4),
         ("RayCluster", "ray.io/v1", {"headGroupSpec": {}, "workerGroupSpecs": WORKERS}, {}, 1 + 4 + 4),
         ("RayCluster", "ray.io/v1alpha1", {"headGroupSpec": {"replicas": 2}}, {}, 2),
+        ("RayCluster", "ray.io/v1", {"workerGroupSpecs": [{"replicas": 0, "minReplicas": 2}]}, {}, 1 + 2),
+        ("RayCluster", "ray.io/v1", {"workerGroupSpecs": [{"replicas": 5, "maxReplicas": 3}]}, {}, 1 + 3),
+        ("RayJob", "ray.io/v1", {"rayClusterSpec": {"workerGroupSpecs": WORKERS}}, {}, 1 + 4 + 4),
+        ("RayService", "ray.io/v1", {"rayClusterConfig": {"workerGroupSpecs": WORKERS}}, {}, 1 + 4 + 4),
+        ("RayJob", "ray.io/v1", {"clusterSelector": {"ray.io/cluster": "other"}}, {}, 1),
         (
             "JobSet",
             "jobset.x-k8s.io/v1alpha2",
@@ -91,9 +98,16 @@ WORKERS = [
         (
             "JobSet",
             "jobset.x-k8s.io/v1alpha2",
-            {"replicatedJobs": JOBS, "startupPolicy": {"startupPolicyOrder": "AnyOrder"}},
+            {"replicatedJobs": JOBS, "startupPolicy": ANY_ORDER},
             {},
             9,
+        ),
+        (
+            "JobSet",
+            "jobset.x-k8s.io/v1alpha2",
+            {"replicatedJobs": [JOBS[0], {**JOBS[1], "dependsOn": [{"name": "a"}]}], "startupPolicy": ANY_ORDER},
+            {"jobset.sigs.k8s.io/replicatedjob-name": "b"},
+            5,
         ),
         ("AmlJob", "amlarc.azureml.com/v1alpha1", {"job": {"options": {"envs": {"AZUREML_NODE_COUNT": 3}}}}, {}, 3),
         ("Unknown", "example.com/v1", {"replicas": 5}, {}, 1),
@@ -130,8 +144,6 @@ def test_scheduled_leader_needs_its_whole_group() -> None:
             "spec.xgbReplicaSpecs.Master is missing",
         ),
         ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", {}, "spec.leaderWorkerTemplate.size"),
-        ("RayJob", "ray.io/v1", {}, "no RayCluster"),
-        ("RayCluster", "ray.io/v1", {"workerGroupSpecs": [{"replicas": 1, "minReplicas": 2}]}, "workerGroupSpecs[0]"),
         ("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": []}, "asks for no pods"),
     ],
 )

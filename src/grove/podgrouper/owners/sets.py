@@ -34,12 +34,18 @@ def leader_worker_set(subject: Subject) -> Grouping | Why:
 
 
 def job_set(subject: Subject) -> Grouping | Why:
-    """Jobs that start in order are gangs of their own, since a later one is made only when the earlier ones run."""
+    """Jobs that start in order are gangs of their own, since a later one is made only when the earlier ones run.
+
+    The order is the set's, or is said by what a job depends on; a set whose jobs depend on others is in any order
+    otherwise.
+    """
     top = subject.top
-    jobs: Any = at(top.spec, "replicatedJobs")
-    sizes = {each.get("name", ""): _pods(each) for each in (jobs if isinstance(jobs, list) else ())}
+    listed: Any = at(top.spec, "replicatedJobs")
+    jobs = listed if isinstance(listed, list) else []
+    sizes = {each.get("name", ""): _pods(each) for each in jobs}
     found = inherited(top, subject.pod, subject.around)
-    if (at(top.spec, "startupPolicy", "startupPolicyOrder") or "InOrder") != "InOrder":
+    in_order = (at(top.spec, "startupPolicy", "startupPolicyOrder") or "InOrder") == "InOrder"
+    if not in_order and not any(at(each, "dependsOn") for each in jobs):
         total = sum(sizes.values())
         return (
             replace(found, min_member=total) if total > 0 else unreadable(top, "spec.replicatedJobs asks for no pods")
