@@ -12,6 +12,7 @@ from grove.api.reasons import Reason
 from grove.plan.actions import Why
 from grove.podgrouper.grouping import Grouping, Owner
 from grove.podgrouper.inheritance import KindDefaults, Surroundings
+from grove.podgrouper.kind_defaults import UnreadableDefaults, kind_defaults
 from grove.podgrouper.owners.table import by_owner
 from grove.podgrouper.subject import Subject, first_owner, next_owner
 
@@ -221,6 +222,24 @@ def test_defaults_of_a_kind_count_after_labels_and_before_the_built_in_ones() ->
     other = by_owner(Subject(pod(), (owner("Job", "batch/v1"),), around))
     assert isinstance(other, Grouping)
     assert other.priority_class_name == "train"
+
+
+def test_defaults_are_read_in_the_form_kai_reads_them() -> None:
+    types = """[
+        {"typeName": "Deployment", "group": "apps", "priorityName": "build", "preemptibility": "preemptible"},
+        {"typeName": "Notebook", "priorityName": "train"},
+        {"typeName": "Notebook", "priorityName": "build", "unknown": 1}
+    ]"""
+    assert kind_defaults({"types": types}) == {
+        "Deployment.apps": KindDefaults("build", "preemptible"),
+        "Notebook": KindDefaults("build"),
+    }
+
+
+@pytest.mark.parametrize("data", [{}, {"types": "{"}, {"types": '{"typeName": "A"}'}, {"types": "[1]"}])
+def test_defaults_in_another_form_are_told(data: dict[str, str]) -> None:
+    with pytest.raises(UnreadableDefaults, match="types"):
+        kind_defaults(data)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from grove.api.core import Pod
 from grove.plan.actions import Why
 from grove.podgrouper.grouping import Grouping
 from grove.podgrouper.inheritance import inherited
@@ -34,10 +35,13 @@ def inference(subject: Subject) -> Grouping | Why:
 def bare_pod(subject: Subject) -> Grouping | Why:
     """A group for the pod alone; the pods of one Spark application share the one its selector names."""
     found = inherited(subject.top, subject.pod, subject.around)
-    labels = subject.pod.metadata.labels
-    if _SPARK_NAME in labels and labels.get(_SPARK_SELECTOR):
-        return replace(found, name=labels[_SPARK_SELECTOR])
-    return found
+    return replace(found, name=spark_application(subject.pod) or found.name)
+
+
+def spark_application(pod: Pod) -> str:
+    """The Spark application that a pod is of; empty for other pods."""
+    labels = pod.metadata.labels
+    return labels.get(_SPARK_SELECTOR, "") if _SPARK_NAME in labels else ""
 
 
 def deployment(subject: Subject) -> Grouping | Why:
