@@ -8,7 +8,9 @@ from typing import Any
 
 import structlog
 
+from grove.apps.pod_grouper import Grouper, GrouperOptions
 from grove.config import OperatorConfiguration
+from grove.config.model import PodGrouper
 from grove.controllers import cluster_topology, observe, webhook_bundles
 from grove.controllers.api_arrivals import ApiArrivals
 from grove.controllers.cluster_topology import TopologyController
@@ -50,6 +52,12 @@ def _kube_gangs(configuration: OperatorConfiguration) -> bool:
     return any(p.name == kube.NAME and p.config.get("gangScheduling") for p in configuration.scheduler.profiles)
 
 
+def grouper_options(grouping: PodGrouper) -> GrouperOptions:
+    """What the configuration means for the embedded pod-grouper."""
+    name, namespace = grouping.default_priorities_config_map_name, grouping.default_priorities_config_map_namespace
+    return {"workers": grouping.concurrent_syncs, "defaults": (namespace, name) if name and namespace else None}
+
+
 class Engine:
     """Caches that are always warm, and controllers that run while this process leads."""
 
@@ -64,7 +72,11 @@ class Engine:
         bundle: Callable[[], bytes] | None = None,
         grouper: Client | None = None,
     ) -> None:
-        """`grouper` is the client PodGroups are written with, under the pod-grouper's own field manager."""
+        """`grouper` is the client PodGroups are written with, under the pod-grouper's own field manager.
+
+        The embedded pod-grouper keeps the PodGroups of our own gangs, from the caches there are; when it is enabled for
+        the pods of other workloads too, it is the whole of it, with caches of its own.
+        """
         settings = settings_of(configuration)
         self.client = client
         self.stores = Stores()
@@ -74,7 +86,12 @@ class Engine:
         self.workload = WorkloadController(client, self.stores, settings, clock, recorder)
         self.topology = TopologyController(client, self.stores, settings.topology, clock)
         self.pod_groups: PodGroupController | None = None
-        if configuration.pod_grouper.embedded:
+        self.grouper: Grouper | None = None
+        grouping = configuration.pod_grouper
+        if grouping.embedded and grouping.enabled:
+            options = grouper_options(grouping)
+            self.grouper = Grouper(grouper or client, recorder=recorder, metrics=metrics, **options)
+        elif grouping.embedded:
             self.pod_groups = PodGroupController(grouper or client, self.stores, recorder=recorder, observer=metrics)
         self.mnnvl: MnnvlController | None = None
         if configuration.mnnvl.enabled:
@@ -92,6 +109,8 @@ class Engine:
             for reflector in reflectors:
                 group.create_task(reflector.run())
             group.create_task(ApiArrivals(self.client, reflectors).run())
+            if self.grouper:
+                group.create_task(self.grouper.watch())
 
     async def control(self) -> None:
         """Runs the controllers on warm caches until cancelled."""
@@ -103,6 +122,8 @@ class Engine:
                 group.create_task(controller.run())
             if self.pod_groups:
                 group.create_task(self.pod_groups.run())
+            if self.grouper:
+                group.create_task(self.grouper.pods.run())
             if self.mnnvl:
                 group.create_task(self.mnnvl.run())
 
