@@ -78,6 +78,6 @@ if __name__ == "__main__":
     arguments = sys.argv[1:]
     if arguments[:1] == ["--cluster"]:
         waiting = int(arguments[1]) if arguments[1:] else 1_000
-        print(json.dumps(asyncio.run(podgrouper_release.measure(waiting, rounds=3))))
+        print(json.dumps(asyncio.run(podgrouper_release.measure(waiting, rounds=5))))
     else:
         print(json.dumps(simulate(measure(int(arguments[0]) if arguments else 10_000))))
