@@ -18,7 +18,8 @@ from grove.podgrouper.gang_plan import group_writes
 from grove.podgrouper.grouping import Grouping, fitted
 from grove.podgrouper.kinds import POD_GROUPS, TOP_OWNER, PodGroup
 from grove.podgrouper.marks import unmark
-from grove.podgrouper.owners.single import one_group, spark_application
+from grove.podgrouper.owners.default import one_group
+from grove.podgrouper.owners.pod import spark_application
 from grove.podgrouper.owners.table import by_owner
 from grove.podgrouper.pod_gang import gang_of, part_of
 from grove.podgrouper.subject import Subject
