@@ -12,6 +12,7 @@ from grouper_harness import (
     GROUPS,
     IDENTITY,
     JOBS,
+    NAMESPACE,
     NAMESPACES,
     PODS,
     PRIORITY_CLASSES,
@@ -201,6 +202,7 @@ async def test_change_of_a_pod_that_owns_others_reaches_their_group() -> None:
     assert owner_of(simulation.groups()["spark-1"]) == ("Pod", "driver")
     await simulation.patch(PODS, "driver", {"metadata": {"labels": {"team": "a"}}})
     await simulation.until(lambda: simulation.groups()["spark-1"]["metadata"]["labels"].get("team") == "a")
+    assert simulation.groups()["spark-1"]["metadata"]["annotations"].keys() == {"kai.scheduler/top-owner-metadata"}
 
 
 @simulated
@@ -229,6 +231,32 @@ async def test_change_of_an_owner_reaches_the_group_except_the_queue() -> None:
     (group,) = simulation.groups().values()
     assert (group["spec"]["queue"], group["spec"]["priorityClassName"]) == ("first", "high")
     assert group["metadata"]["labels"]["kai.scheduler/queue"] == "first"
+
+
+@pytest.mark.parametrize("end", ["over", "gone"])
+@simulated
+async def test_group_follows_its_owner_when_the_pod_that_described_it_is_over(end: str) -> None:
+    simulation = Simulation()
+    simulation.server.define(definition("kubeflow.org", "v1", "jaxjobs", "JAXJob"))
+    jobs: Resource[Json] = Resource("kubeflow.org", "v1", "jaxjobs", "JAXJob", dict)
+    simulation.start()
+    owner = await simulation.create(jobs, "j", spec={"jaxReplicaSpecs": {"Worker": {"replicas": 3}}})
+    for index in range(3):
+        await simulation.pod(f"j-{index}", owner)
+    await simulation.settle()
+    name = f"pg-j-{owner['metadata']['uid']}"
+    assert minimums(simulation) == {name: 3}
+    if end == "gone":
+        await simulation.delete(PODS, "j-0")
+    else:
+        over = requests.merge_patch(PODS, NAMESPACE, "j-0", {"status": {"phase": "Succeeded"}}, subresource="status")
+        await simulation.person.send(over)
+    await simulation.patch(jobs, "j", {"spec": {"runPolicy": {"schedulingPolicy": {"minAvailable": 2}}}})
+    await simulation.until(lambda: minimums(simulation) == {name: 2})
+    if end == "gone":
+        await simulation.delete(PODS, "j-1")
+    await simulation.delete(GROUPS, name)
+    await simulation.until(lambda: minimums(simulation) == {name: 2})
 
 
 @simulated
@@ -279,6 +307,19 @@ async def test_defaults_of_a_kind_come_from_a_config_map_and_follow_it() -> None
         await simulation.settle()
         assert said() == expected
         assert said(of_gang) == ("high" if "PodGang" in data["types"] else "train", None)
+
+
+@simulated
+async def test_bare_pod_costs_two_writes_also_when_it_is_bound() -> None:
+    simulation = Simulation()
+    simulation.start()
+    made = await simulation.pod("p", metadata={"annotations": {"note": "x"}})
+    await simulation.settle()
+    await simulation.annotate(PODS, "p", **{"received-resource-type": "Regular"})
+    await simulation.settle()
+    assert len(simulation.server.log.writes(IDENTITY)) == 2
+    group = simulation.groups()[f"pg-p-{made['metadata']['uid']}"]
+    assert group["metadata"]["annotations"].keys() == {"note", "kai.scheduler/top-owner-metadata"}
 
 
 @simulated
@@ -557,3 +598,24 @@ async def test_gang_pod_with_a_workload_follows_the_workload_and_its_owner_may_o
     await simulation.settle()
     assert simulation.marks("g-0-a-0") == (f"pg-g-0-{made['metadata']['uid']}", "g-0-a")
     assert "w-g" not in simulation.groups()
+
+
+@simulated
+async def test_pods_of_a_later_kubernetes_follow_its_own_pod_groups_once_they_are_served() -> None:
+    simulation = Simulation()
+    simulation.start()
+    made = await simulation.pod("p", schedulingGroup={"podGroupName": "n"})
+    await simulation.until(lambda: simulation.marks("p")[0] == f"pg-p-{made['metadata']['uid']}")
+    for plural, kind in (("podgroups", "PodGroup"), ("workloads", "Workload")):
+        simulation.server.define(definition("scheduling.k8s.io", "v1alpha2", plural, kind))
+    native: Resource[Json] = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", dict)
+    templates: Resource[Json] = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workload", dict)
+    await simulation.until(lambda: "WorkloadMissing" in simulation.events("p"))
+    await simulation.until(lambda: simulation.groups() == {} and simulation.marks("p") == (None, None))
+    origin = {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}
+    policy = {"gang": {"minCount": 2}}
+    await simulation.create(native, "n", spec={"podGroupTemplateRef": origin, "schedulingPolicy": policy})
+    await simulation.until(lambda: simulation.marks("p") == ("n", None), within=1.0)
+    assert minimums(simulation) == {"n": 2}
+    await simulation.create(templates, "w", metadata={"labels": {"kai.scheduler/preemptibility": "preemptible"}})
+    await simulation.until(lambda: simulation.groups()["n"]["spec"].get("preemptibility") == "preemptible")

@@ -17,7 +17,7 @@ from grove.controllers.apply import Applier
 from grove.controllers.pod_grouper_gangs import PodGroupController
 from grove.controllers.pod_grouper_ledger import Ledger
 from grove.controllers.pod_grouper_owners import Owners
-from grove.controllers.pod_grouper_retirement import Retirement
+from grove.controllers.pod_grouper_retirement import BY_GROUP, Retirement
 from grove.controllers.pod_grouper_surroundings import SurroundingsObserver
 from grove.controllers.pod_grouper_workloads import Workloads
 from grove.controllers.stores import Stores
@@ -28,7 +28,7 @@ from grove.podgrouper.kinds import POD_GROUPS, PodGroup
 from grove.podgrouper.marks import mark, marks_of, same_but_for_marks
 from grove.podgrouper.owners.kubeflow import JOB_NAME, JOB_ROLE
 from grove.podgrouper.pod_gang import gang_of
-from grove.podgrouper.pod_plan import Place, decide, held_back, placed_by_hand, writes_for_group
+from grove.podgrouper.pod_plan import Place, decide, held_back, ours, placed_by_hand, writes_for_group
 from grove.podgrouper.subject import Subject
 from grove.podgrouper.workload import Claim, Terms, asks_for_workload, opted_out
 from grove.runtime import errors, requests
@@ -121,7 +121,8 @@ class PodGrouper:
 
     async def _group(self, key: str) -> Result:
         pod = self._pods.get(key)
-        if pod is None or pod.metadata.terminating or pod.status.phase in _OVER or pod.spec.scheduler_name != kai.NAME:
+        if pod is None or not _alive(pod) or pod.spec.scheduler_name != kai.NAME:
+            self._hand_over(key)
             return DONE
         if not self._groups.served:
             return RequeueAfter(_UNSERVED_SECONDS)
@@ -281,19 +282,41 @@ class PodGrouper:
         changed = new or old
         assert changed is not None
         group = namespaced_name(changed)
-        describer = self._ledger.describer(group)
-        if describer is not None:
-            self.queue.add(describer)
+        if ours(changed):
+            self._describe_again(group)
         for key in self._ledger.released(group):
             self.queue.add(key)
 
     def _surroundings_changed(self) -> None:
-        for key in self._ledger.describers():
-            self.queue.add(key)
+        for group in self._groups.all():
+            if ours(group):
+                self._describe_again(namespaced_name(group))
+
+    def _describe_again(self, group: str) -> None:
+        """Wakes the pod that describes the group, or the one that is to do it from now on."""
+        describer = self._ledger.describer(group)
+        if describer is None:
+            living = [pod for pod in self._pods.by_index(BY_GROUP, group) if _alive(pod)]
+            oldest = min(
+                living, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name), default=None
+            )
+            describer = namespaced_name(oldest) if oldest else None
+        if describer is not None:
+            self.queue.add(describer)
+
+    def _hand_over(self, key: str) -> None:
+        """A pod that is over has no say; others of its group may have waited for its word."""
+        group = self._ledger.yields(key)
+        if group is not None:
+            self._describe_again(group)
 
     def _wake(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
             self.queue.add(namespaced_name(pod))
+
+
+def _alive(pod: Pod) -> bool:
+    return not pod.metadata.terminating and pod.status.phase not in _OVER
 
 
 def _job_of(pod: Pod) -> Iterable[str]:

@@ -21,7 +21,7 @@ from grove.api.reasons import Reason
 from grove.plan.actions import Why
 from grove.podgrouper.grouping import Owner
 from grove.podgrouper.owners.table import READ_IN_FULL
-from grove.podgrouper.subject import first_owner, next_owner
+from grove.podgrouper.subject import first_owner, next_owner, pod_as_owner
 from grove.runtime import errors, requests
 from grove.runtime.client import Client
 from grove.runtime.reflector import Reflector
@@ -105,7 +105,8 @@ class Owners:
     async def _read(self, reference: OwnerReference, namespace: str) -> Owner | Why | None:
         """The owner, None when its kind cannot be read, or why it cannot be this one."""
         if (reference.api_version, reference.kind) == (PODS.api_version, PODS.kind):
-            return _checked(reference, await self._pod(reference, namespace))
+            pod = await self._pod(reference, namespace)
+            return _gone(reference) if pod is None else pod_as_owner(pod)
         kind = self._kinds.get((reference.api_version, reference.kind))
         if kind is None or (kind.store is None and asyncio.get_running_loop().time() >= kind.again):
             kind = await self._open(reference.api_version, reference.kind)
@@ -119,15 +120,16 @@ class Owners:
             held = await self._ask(resource, namespace, reference)
             if held is not None:
                 store.overlay(held)
-        return _checked(reference, held)
+        if held is None or held.metadata.uid != reference.uid:
+            return _gone(reference)
+        return Owner(reference.api_version, reference.kind, held.metadata, getattr(held, "spec", {}))
 
-    async def _pod(self, reference: OwnerReference, namespace: str) -> OwnerObject | None:
+    async def _pod(self, reference: OwnerReference, namespace: str) -> Pod | None:
         held = self._pods.get(f"{namespace}/{reference.name}")
-        if held is not None and held.metadata.uid == reference.uid:
-            return OwnerObject(metadata=held.metadata)
-        # Of another scheduler, and so in no cache; or the cache is behind.
-        found: OwnerObject | None = await self._ask(PODS.with_model(OwnerObject), namespace, reference)
-        return found
+        if held is None or held.metadata.uid != reference.uid:
+            # Of another scheduler, and so in no cache; or the cache is behind.
+            held = await self._ask(PODS, namespace, reference)
+        return held if held is not None and held.metadata.uid == reference.uid else None
 
     async def _ask(self, resource: Resource[Any], namespace: str, reference: OwnerReference) -> Any:
         """The watch may be behind the pod's: look once at the server itself."""
@@ -191,12 +193,8 @@ class Owners:
             self._changed(new.metadata.uid)
 
 
-def _checked(reference: OwnerReference, held: OwnerObject | None) -> Owner | Why:
-    """The owner that was found, if it is the one that is meant."""
-    if held is None or held.metadata.uid != reference.uid:
-        message = f"{reference.kind} {reference.name} with uid {reference.uid} does not exist"
-        return Why(Reason.OWNER_GONE, message)
-    return Owner(reference.api_version, reference.kind, held.metadata, getattr(held, "spec", {}))
+def _gone(reference: OwnerReference) -> Why:
+    return Why(Reason.OWNER_GONE, f"{reference.kind} {reference.name} with uid {reference.uid} does not exist")
 
 
 def _same_word(old: OwnerObject, new: OwnerObject) -> bool:
