@@ -16,6 +16,7 @@ from grouper_on_cluster import PODS, ROOT, Bench, Document, Json, pod_spec
 from grove.localcluster import RunningCluster
 from grove.runtime import requests
 from grove.runtime.resource import Resource
+from grove.schedulers import kai
 
 DEFINITIONS = ROOT / "tests/data/owner_definitions"
 
@@ -81,13 +82,15 @@ async def make(
     return Made(resource, await bench.client.send(strict))
 
 
-async def pods(bench: Bench, owner: Made, names: Iterable[str], **metadata: Json) -> list[Made]:
+async def pods(
+    bench: Bench, owner: Made | None, names: Iterable[str], scheduler: str = kai.NAME, **metadata: Json
+) -> list[Made]:
     """Pods as the owner's controller would make them."""
-    return [await make(bench, PODS, name, pod_spec(), owner, **metadata) for name in names]
+    return [await make(bench, PODS, name, pod_spec(scheduler=scheduler), owner, **metadata) for name in names]
 
 
 def template(labels: Json | None = None, **spec: Any) -> Json:
-    """A pod template of KAI's."""
+    """A pod template, of KAI's unless it says otherwise."""
     return {"metadata": {"labels": labels or {}}, "spec": {**pod_spec(), **spec}}
 
 
