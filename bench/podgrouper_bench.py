@@ -2,7 +2,9 @@
 
 Run it by hand: `python bench/podgrouper_bench.py [PODS]`. The in-memory API server answers in the same process; the CPU
 it spends on requests is measured apart and taken off, so that what is left is the grouper: decoding what it watches,
-deciding, encoding what it writes, and the loop in between. The last line printed is JSON with the figures.
+deciding, encoding what it writes, and the loop in between. With `--cluster [PODS]` it measures how soon waiting pods
+are released on a local cluster when their Workload arrives (`podgrouper_release.py`). The last line printed is JSON
+with the figures.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "simulation"))
 
+import podgrouper_release
 from grouper_harness import IDENTITY, STATEFUL_SETS, Simulation, reference_to, rights
 
 from grove.apps.pod_grouper import Grouper
@@ -72,4 +75,9 @@ async def measure(count: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(simulate(measure(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000))))
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["--cluster"]:
+        waiting = int(arguments[1]) if arguments[1:] else 1_000
+        print(json.dumps(asyncio.run(podgrouper_release.measure(waiting, rounds=5))))
+    else:
+        print(json.dumps(simulate(measure(int(arguments[0]) if arguments else 10_000))))

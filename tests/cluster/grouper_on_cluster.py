@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import os
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,8 @@ import msgspec
 
 from grove.apps.pod_grouper import Grouper
 from grove.localcluster import RunningCluster, service_account_kubeconfig
+from grove.localcluster.binaries import KAI_POD_GROUPER, ensure_built
+from grove.localcluster.progress import PlainProgress
 from grove.podgrouper.kinds import FIELD_MANAGER
 from grove.runtime import requests
 from grove.runtime.aiohttp_transport import AiohttpTransport
@@ -174,3 +179,28 @@ async def grouping(kubeconfig: Path) -> AsyncIterator[Grouper]:
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         await hang_up(transport)
     assert all(isinstance(end, asyncio.CancelledError) for end in ended), ended
+
+
+@contextlib.contextmanager
+def kais_pod_grouper(cluster: RunningCluster, scheduler: str) -> Iterator[None]:
+    """KAI's own, for pods that name this scheduler only."""
+    ensure_built([KAI_POD_GROUPER], PlainProgress())
+    command = [
+        str(KAI_POD_GROUPER.folder() / "podgrouper"),
+        f"-metrics-bind-address=127.0.0.1:{free_port()}",
+        f"-health-probe-bind-address=127.0.0.1:{free_port()}",
+        f"-scheduler-name={scheduler}",
+    ]
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -24,15 +21,15 @@ from grouper_on_cluster import (
     Bench,
     Document,
     Json,
+    free_port,
     grouping,
     install,
+    kais_pod_grouper,
     pod_spec,
     watching,
 )
 
 from grove.localcluster import RunningCluster
-from grove.localcluster.binaries import KAI_POD_GROUPER, ensure_built
-from grove.localcluster.progress import PlainProgress
 from grove.runtime import requests
 
 IGNORE = "kai.scheduler/ignore-workload-api"
@@ -227,7 +224,7 @@ class TestProcess:
     async def test_command_groups_pods_and_ends_well_when_told_to(
         self, cluster: RunningCluster, namespace: str, identity: Path
     ) -> None:
-        ports = [f"--metrics-port={_free_port()}", f"--probe-port={_free_port()}", "--bind-address=127.0.0.1"]
+        ports = [f"--metrics-port={free_port()}", f"--probe-port={free_port()}", "--bind-address=127.0.0.1"]
         arguments = ["-m", "grove.cli.main", "pod-grouper", f"--kubeconfig={identity}", *ports]
         process = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, "--lease-namespace=grove-system", stderr=subprocess.DEVNULL
@@ -371,28 +368,3 @@ def plain(bench: Bench) -> Json:
         "spec": spec,
         "parts": {pod: found.metadata.labels.get("kai.scheduler/subgroup-name") for pod, found in bench.pods.items()},
     }
-
-
-@contextlib.contextmanager
-def kais_pod_grouper(cluster: RunningCluster, scheduler: str) -> Iterator[None]:
-    """KAI's own, for pods that name this scheduler only."""
-    ensure_built([KAI_POD_GROUPER], PlainProgress())
-    command = [
-        str(KAI_POD_GROUPER.folder() / "podgrouper"),
-        f"-metrics-bind-address=127.0.0.1:{_free_port()}",
-        f"-health-probe-bind-address=127.0.0.1:{_free_port()}",
-        f"-scheduler-name={scheduler}",
-    ]
-    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -6,11 +6,11 @@ import asyncio
 import functools
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Unpack
 
 import yaml
 
-from grove.apps.pod_grouper import Grouper
+from grove.apps.pod_grouper import Grouper, GrouperOptions
 from grove.podgrouper.kinds import FIELD_MANAGER
 from grove.runtime import requests
 from grove.runtime.client import Client
@@ -34,6 +34,7 @@ STATEFUL_SETS: Resource[Json] = Resource("apps", "v1", "statefulsets", "Stateful
 REPLICA_SETS: Resource[Json] = Resource("apps", "v1", "replicasets", "ReplicaSet", dict)
 DEPLOYMENTS: Resource[Json] = Resource("apps", "v1", "deployments", "Deployment", dict)
 JOBS: Resource[Json] = Resource("batch", "v1", "jobs", "Job", dict)
+CONFIG_MAPS: Resource[Json] = Resource("", "v1", "configmaps", "ConfigMap", dict)
 NAMESPACES: Resource[Json] = Resource("", "v1", "namespaces", "Namespace", dict, namespaced=False)
 PRIORITY_CLASSES: Resource[Json] = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", dict, namespaced=False
@@ -54,9 +55,17 @@ def definition(group: str, version: str, plural: str, kind: str) -> Json:
 
 
 @functools.cache
+def manifest() -> tuple[Json, ...]:
+    return tuple(yaml.load_all((ROOT / "deploy/rbac/pod-grouper.yaml").read_text(), yaml.CSafeLoader))
+
+
 def rights() -> tuple[Json, ...]:
-    documents = yaml.load_all((ROOT / "deploy/rbac/pod-grouper.yaml").read_text(), yaml.CSafeLoader)
-    return tuple(rule for each in documents if each["kind"] == "ClusterRole" for rule in each["rules"])
+    return tuple(rule for each in manifest() if each["kind"] == "ClusterRole" for rule in each["rules"])
+
+
+def rights_at_home() -> dict[str, list[Json]]:
+    """What the manifest allows in single namespaces."""
+    return {each["metadata"]["namespace"]: each["rules"] for each in manifest() if each["kind"] == "Role"}
 
 
 def simulated(story: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
@@ -80,10 +89,11 @@ class Simulation:
         self.grouper: Grouper | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, *, unique_names: bool = False) -> None:
-        client = Client(self.server.transport(IDENTITY, rules=rights()), field_manager=FIELD_MANAGER)
+    def start(self, **options: Unpack[GrouperOptions]) -> None:
+        transport = self.server.transport(IDENTITY, rules=rights(), namespaced_rules=rights_at_home())
+        client = Client(transport, field_manager=FIELD_MANAGER)
         recorder = Recorder(client, controller="grove.io/pod-grouper", instance="test", clock=SimClock())
-        self.grouper = Grouper(client, recorder=recorder, unique_names=unique_names)
+        self.grouper = Grouper(client, recorder=recorder, **options)
         self._task = asyncio.create_task(self._run(self.grouper, recorder))
 
     async def _run(self, grouper: Grouper, recorder: Recorder) -> None:
@@ -159,3 +169,24 @@ def reference_to(owner: Json, *, controller: bool = True) -> Json:
     meta = owner["metadata"]
     found = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"]}
     return {**found, "controller": True} if controller else found
+
+
+def pod_gang(**parts: int) -> Json:
+    groups = [
+        {
+            "name": f"g-0-{name}",
+            "minReplicas": count,
+            "podReferences": [{"namespace": NAMESPACE, "name": f"g-0-{name}-{i}"} for i in range(count)],
+        }
+        for name, count in parts.items()
+    ]
+    return {"podgroups": groups}
+
+
+async def clique_pod(simulation: Simulation, part: str, index: int, *, managed: bool = False) -> Json:
+    """A pod of a clique; `managed` by the operator, which looks at no others."""
+    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "PodClique", "metadata": {"name": part, "uid": "c"}}
+    labels = {"grove.io/podgang": "g-0", "grove.io/podclique": part}
+    if managed:
+        labels["app.kubernetes.io/managed-by"] = "grove-operator"
+    return await simulation.pod(f"{part}-{index}", owner, metadata={"labels": labels})

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from grouper_harness import (
+    CONFIG_MAPS,
     DEPLOYMENTS,
     GANGS,
     GROUPS,
+    IDENTITY,
     JOBS,
     NAMESPACE,
     NAMESPACES,
@@ -17,11 +21,14 @@ from grouper_harness import (
     WORKLOADS,
     Json,
     Simulation,
+    clique_pod,
     definition,
+    pod_gang,
     reference_to,
     simulated,
 )
 
+from grove.runtime import requests
 from grove.runtime.resource import Resource
 
 IGNORE = "kai.scheduler/ignore-workload-api"
@@ -54,24 +61,6 @@ def owner_of(group: Json) -> tuple[str, str]:
 
 
 # Gangs
-
-
-def pod_gang(**parts: int) -> Json:
-    groups = [
-        {
-            "name": f"g-0-{name}",
-            "minReplicas": count,
-            "podReferences": [{"namespace": NAMESPACE, "name": f"g-0-{name}-{i}"} for i in range(count)],
-        }
-        for name, count in parts.items()
-    ]
-    return {"podgroups": groups}
-
-
-async def clique_pod(simulation: Simulation, part: str, index: int, *, marks: bool = False) -> Json:
-    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "PodClique", "metadata": {"name": part, "uid": "c"}}
-    labels = {"grove.io/podgang": "g-0", "grove.io/podclique": part}
-    return await simulation.pod(f"{part}-{index}", owner, metadata={"labels": labels})
 
 
 @simulated
@@ -179,6 +168,44 @@ async def test_owner_of_a_kind_we_may_not_read_ends_the_climb() -> None:
 
 
 @simulated
+async def test_pod_below_another_pod_is_found_to_its_top_without_a_cache_of_all_pods() -> None:
+    simulation = Simulation()
+    simulation.server.define(definition("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"))
+    sets: Resource[Json] = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", dict)
+    simulation.start()
+    top = await simulation.create(sets, "lws", spec={"leaderWorkerTemplate": {"size": 2}})
+    leaders = await simulation.create(STATEFUL_SETS, "lws", metadata={"ownerReferences": [reference_to(top)]})
+    expected = {}
+    for index, scheduler in (("0", "kai-scheduler"), ("1", "another")):
+        labels = {"leaderworkerset.sigs.k8s.io/group-index": index}
+        leader = await simulation.pod(f"lws-{index}", leaders, metadata={"labels": labels}, schedulerName=scheduler)
+        workers = await simulation.create(
+            STATEFUL_SETS, f"lws-{index}", metadata={"ownerReferences": [reference_to(leader)]}
+        )
+        await simulation.pod(f"lws-{index}-1", workers, metadata={"labels": labels})
+        expected[f"lws-{index}-1"] = f"pg-lws-{top['metadata']['uid']}-group-{index}"
+    await simulation.settle()
+    assert {name: simulation.marks(name)[0] for name in expected} == expected
+    assert minimums(simulation) == dict.fromkeys(expected.values(), 2)
+    watches = [each for each in simulation.server.log.entries if (each.user, each.resource) == (IDENTITY, "pods")]
+    assert sum(each.verb in ("list", "watch") for each in watches) == 1
+
+
+@simulated
+async def test_change_of_a_pod_that_owns_others_reaches_their_group() -> None:
+    simulation = Simulation()
+    simulation.start()
+    spark = {"spark-app-name": "app", "spark-app-selector": "spark-1"}
+    driver = await simulation.pod("driver", metadata={"labels": spark})
+    await simulation.pod("executor", driver, metadata={"labels": spark})
+    await simulation.settle()
+    assert owner_of(simulation.groups()["spark-1"]) == ("Pod", "driver")
+    await simulation.patch(PODS, "driver", {"metadata": {"labels": {"team": "a"}}})
+    await simulation.until(lambda: simulation.groups()["spark-1"]["metadata"]["labels"].get("team") == "a")
+    assert simulation.groups()["spark-1"]["metadata"]["annotations"].keys() == {"kai.scheduler/top-owner-metadata"}
+
+
+@simulated
 async def test_owner_that_was_replaced_is_not_taken_for_the_owner() -> None:
     simulation = Simulation()
     simulation.start()
@@ -206,6 +233,32 @@ async def test_change_of_an_owner_reaches_the_group_except_the_queue() -> None:
     assert group["metadata"]["labels"]["kai.scheduler/queue"] == "first"
 
 
+@pytest.mark.parametrize("end", ["over", "gone"])
+@simulated
+async def test_group_follows_its_owner_when_the_pod_that_described_it_is_over(end: str) -> None:
+    simulation = Simulation()
+    simulation.server.define(definition("kubeflow.org", "v1", "jaxjobs", "JAXJob"))
+    jobs: Resource[Json] = Resource("kubeflow.org", "v1", "jaxjobs", "JAXJob", dict)
+    simulation.start()
+    owner = await simulation.create(jobs, "j", spec={"jaxReplicaSpecs": {"Worker": {"replicas": 3}}})
+    for index in range(3):
+        await simulation.pod(f"j-{index}", owner)
+    await simulation.settle()
+    name = f"pg-j-{owner['metadata']['uid']}"
+    assert minimums(simulation) == {name: 3}
+    if end == "gone":
+        await simulation.delete(PODS, "j-0")
+    else:
+        over = requests.merge_patch(PODS, NAMESPACE, "j-0", {"status": {"phase": "Succeeded"}}, subresource="status")
+        await simulation.person.send(over)
+    await simulation.patch(jobs, "j", {"spec": {"runPolicy": {"schedulingPolicy": {"minAvailable": 2}}}})
+    await simulation.until(lambda: minimums(simulation) == {name: 2})
+    if end == "gone":
+        await simulation.delete(PODS, "j-1")
+    await simulation.delete(GROUPS, name)
+    await simulation.until(lambda: minimums(simulation) == {name: 2})
+
+
 @simulated
 async def test_priority_counts_only_once_its_class_exists() -> None:
     simulation = Simulation()
@@ -217,6 +270,56 @@ async def test_priority_counts_only_once_its_class_exists() -> None:
     await simulation.create(PRIORITY_CLASSES, "late", value=7)
     await simulation.settle()
     assert [group["spec"]["priorityClassName"] for group in simulation.groups().values()] == ["late"]
+
+
+@simulated
+async def test_defaults_of_a_kind_come_from_a_config_map_and_follow_it() -> None:
+    simulation = Simulation()
+    await simulation.create(PRIORITY_CLASSES, "high", value=7)
+    await simulation.create(NAMESPACES, "grove-system")
+    types = [{"typeName": "StatefulSet", "group": "apps", "priorityName": "high", "preemptibility": "Non-Preemptible"}]
+    where = {"namespace": "grove-system"}
+    await simulation.create(
+        CONFIG_MAPS, "grove-pod-grouper-defaults", metadata=where, data={"types": json.dumps(types)}
+    )
+    owner = await simulation.create(STATEFUL_SETS, "s")
+    await simulation.pod("s-0", owner)
+    labels = {"grove.io/scheduler-name": "kai-scheduler"}
+    gang = await simulation.create(GANGS, "g-0", metadata={"labels": labels}, spec=pod_gang(a=1))
+    await clique_pod(simulation, "g-0-a", 0)
+    simulation.start(defaults=("grove-system", "grove-pod-grouper-defaults"))
+    await simulation.settle()
+    group, of_gang = f"pg-s-{owner['metadata']['uid']}", f"pg-g-0-{gang['metadata']['uid']}"
+
+    def said(name: str = group) -> tuple[str, str | None]:
+        spec = simulation.groups()[name]["spec"]
+        return spec["priorityClassName"], spec.get("preemptibility")
+
+    assert (said(), said(of_gang)) == (("high", "non-preemptible"), ("train", None))
+    assert len([each for each in simulation.server.log.writes(IDENTITY) if each.resource == "podgroups"]) == 2
+    for data, expected in (
+        ({"types": "not json"}, ("train", None)),
+        ({"types": '[{"typeName": "PodGang", "priorityName": "high"}]'}, ("train", None)),
+        ({"types": '[{"typeName": "StatefulSet", "priorityName": "high"}]'}, ("high", None)),
+    ):
+        patch = requests.merge_patch(CONFIG_MAPS, "grove-system", "grove-pod-grouper-defaults", {"data": data})
+        await simulation.person.send(patch)
+        await simulation.settle()
+        assert said() == expected
+        assert said(of_gang) == ("high" if "PodGang" in data["types"] else "train", None)
+
+
+@simulated
+async def test_bare_pod_costs_two_writes_also_when_it_is_bound() -> None:
+    simulation = Simulation()
+    simulation.start()
+    made = await simulation.pod("p", metadata={"annotations": {"note": "x"}})
+    await simulation.settle()
+    await simulation.annotate(PODS, "p", **{"received-resource-type": "Regular"})
+    await simulation.settle()
+    assert len(simulation.server.log.writes(IDENTITY)) == 2
+    group = simulation.groups()[f"pg-p-{made['metadata']['uid']}"]
+    assert group["metadata"]["annotations"].keys() == {"note", "kai.scheduler/top-owner-metadata"}
 
 
 @simulated
@@ -495,3 +598,24 @@ async def test_gang_pod_with_a_workload_follows_the_workload_and_its_owner_may_o
     await simulation.settle()
     assert simulation.marks("g-0-a-0") == (f"pg-g-0-{made['metadata']['uid']}", "g-0-a")
     assert "w-g" not in simulation.groups()
+
+
+@simulated
+async def test_pods_of_a_later_kubernetes_follow_its_own_pod_groups_once_they_are_served() -> None:
+    simulation = Simulation()
+    simulation.start()
+    made = await simulation.pod("p", schedulingGroup={"podGroupName": "n"})
+    await simulation.until(lambda: simulation.marks("p")[0] == f"pg-p-{made['metadata']['uid']}")
+    for plural, kind in (("podgroups", "PodGroup"), ("workloads", "Workload")):
+        simulation.server.define(definition("scheduling.k8s.io", "v1alpha2", plural, kind))
+    native: Resource[Json] = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", dict)
+    templates: Resource[Json] = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workload", dict)
+    await simulation.until(lambda: "WorkloadMissing" in simulation.events("p"))
+    await simulation.until(lambda: simulation.groups() == {} and simulation.marks("p") == (None, None))
+    origin = {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}
+    policy = {"gang": {"minCount": 2}}
+    await simulation.create(native, "n", spec={"podGroupTemplateRef": origin, "schedulingPolicy": policy})
+    await simulation.until(lambda: simulation.marks("p") == ("n", None), within=1.0)
+    assert minimums(simulation) == {"n": 2}
+    await simulation.create(templates, "w", metadata={"labels": {"kai.scheduler/preemptibility": "preemptible"}})
+    await simulation.until(lambda: simulation.groups()["n"]["spec"].get("preemptibility") == "preemptible")

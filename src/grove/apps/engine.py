@@ -7,7 +7,9 @@ from typing import Any, TypedDict, Unpack
 
 import structlog
 
+from grove.apps.pod_grouper import Grouper, GrouperOptions
 from grove.config import OperatorConfiguration
+from grove.config.model import PodGrouper
 from grove.controllers import cluster_topology, mnnvl, observe, webhook_bundles
 from grove.controllers.api_arrivals import ApiArrivals
 from grove.controllers.cluster_topology import TopologyController
@@ -65,12 +67,21 @@ class EngineOptions(TypedDict, total=False):
     init_image: str
 
 
+def grouper_options(grouping: PodGrouper) -> GrouperOptions:
+    """What the configuration means for the embedded pod-grouper."""
+    name, namespace = grouping.default_priorities_config_map_name, grouping.default_priorities_config_map_namespace
+    return {"workers": grouping.concurrent_syncs, "defaults": (namespace, name) if name and namespace else None}
+
+
 class Engine:
     """Caches that are always warm, and controllers that run while this process leads."""
 
     def __init__(
         self, client: Client, configuration: OperatorConfiguration, clock: Clock, **options: Unpack[EngineOptions]
     ) -> None:
+        """The embedded pod-grouper keeps the PodGroups of our own gangs, from the caches there are; when it is enabled for
+        the pods of other workloads too, it is the whole of it, with caches of its own.
+        """
         recorder, metrics, authority = options.get("recorder"), options.get("metrics"), options.get("authority")
         settings = settings_of(configuration, options.get("init_image", "grove:latest"))
         self.client = client
@@ -82,10 +93,12 @@ class Engine:
         self.standing = Standing(client, self.stores, self.workload.queue, self.workload.reconcile)
         self.topology = TopologyController(client, self.stores, settings.topology, clock, recorder)
         self.pod_groups: PodGroupController | None = None
-        if configuration.pod_grouper.embedded:
-            self.pod_groups = PodGroupController(
-                options.get("grouper", client), self.stores, recorder=recorder, observer=metrics
-            )
+        self.grouper: Grouper | None = None
+        grouping, writer = configuration.pod_grouper, options.get("grouper", client)
+        if grouping.embedded and grouping.enabled:
+            self.grouper = Grouper(writer, recorder=recorder, metrics=metrics, **grouper_options(grouping))
+        elif grouping.embedded:
+            self.pod_groups = PodGroupController(writer, self.stores, recorder=recorder, observer=metrics)
         self.mnnvl: MnnvlController | None = None
         if configuration.mnnvl.enabled:
             mnnvl.add_stores(self.stores)
@@ -107,6 +120,8 @@ class Engine:
                 arrivals.subscribe(self.mnnvl.apis.api_changed)
                 group.create_task(self.mnnvl.apis.keep())
             group.create_task(arrivals.run())
+            if self.grouper:
+                group.create_task(self.grouper.watch())
 
     async def control(self) -> None:
         """Runs the controllers on warm caches until cancelled."""
@@ -119,6 +134,8 @@ class Engine:
             group.create_task(self.topology.refused())
             if self.pod_groups:
                 group.create_task(self.pod_groups.run())
+            if self.grouper:
+                group.create_task(self.grouper.pods.run())
             if self.mnnvl:
                 group.create_task(self.mnnvl.run())
 

@@ -11,13 +11,16 @@ import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import structlog
 
 from grove.api.kinds import PODS
 from grove.apps.leading import lead
-from grove.controllers.pod_grouper import PodGrouper
+from grove.controllers.api_arrivals import ApiArrivals
+from grove.controllers.pod_grouper import WORKERS, PodGrouper
 from grove.controllers.stores import Stores
+from grove.podgrouper.kind_defaults import CONFIG_MAPS, ConfigMap
 from grove.podgrouper.kinds import FIELD_MANAGER
 from grove.runtime.client import Client
 from grove.runtime.connection import Connection, connect
@@ -27,6 +30,7 @@ from grove.runtime.metrics import Metrics
 from grove.runtime.recorder import Recorder
 from grove.runtime.reflector import Reflector
 from grove.runtime.server import HttpServer, metrics_route
+from grove.runtime.store import Store
 from grove.schedulers import kai
 
 LEASE_NAME = "grove-pod-grouper"
@@ -36,17 +40,37 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PodGrouperOptions:
-    """How the process runs. Without `lease_namespace` it works at once and alone."""
+    """How the process runs. Without `lease_namespace` it works at once and alone.
+
+    The ConfigMap holds defaults per kind of owner, as KAI's own pod-grouper takes them; without a name there are none.
+    """
 
     lease_namespace: str = ""
     unique_names: bool = False
+    default_priorities_configmap_name: str = ""
+    default_priorities_configmap_namespace: str = ""
     bind_address: str = "0.0.0.0"
     metrics_port: int = 9446
     probe_port: int = 9447
 
+    @property
+    def defaults(self) -> tuple[str, str] | None:
+        name, namespace = self.default_priorities_configmap_name, self.default_priorities_configmap_namespace
+        return (namespace, name) if name and namespace else None
+
+
+class GrouperOptions(TypedDict, total=False):
+    """`defaults` is the namespace and name of the ConfigMap with defaults per kind; `workers` is how many pods are
+    worked on at once.
+    """
+
+    unique_names: bool
+    defaults: tuple[str, str] | None
+    workers: int
+
 
 class Grouper:
-    """Caches of KAI's pods and all that groups them."""
+    """Caches of KAI's pods and all that groups them. The caches are its own, as nobody else here looks at all pods."""
 
     def __init__(
         self,
@@ -54,23 +78,48 @@ class Grouper:
         *,
         recorder: Recorder | None = None,
         metrics: Metrics | None = None,
-        unique_names: bool = False,
+        **options: Unpack[GrouperOptions],
     ) -> None:
         self.client = client
         self.stores = Stores()
-        self.pods = PodGrouper(client, self.stores, recorder, metrics, unique_names=unique_names)
+        self._named = options.get("defaults")
+        self._defaults: Store[ConfigMap] | None = Store(CONFIG_MAPS) if self._named else None
+        self.pods = PodGrouper(
+            client,
+            self.stores,
+            recorder,
+            metrics,
+            defaults=self._defaults,
+            unique_names=options.get("unique_names", False),
+            workers=options.get("workers", WORKERS),
+        )
         if metrics is not None:
             metrics.watch_queue("pod-grouper", self.pods.queue)
             metrics.watch_queue("pod-group", self.pods.gangs.queue)
             for store in self.stores:
                 metrics.watch_store(store)
 
+    @property
+    def synced(self) -> bool:
+        """Whether all caches are warm."""
+        return all(store.synced for store in self.stores) and (self._defaults is None or self._defaults.synced)
+
     async def watch(self) -> None:
         """Fills the caches until cancelled. The pods of other schedulers never reach this process."""
+        reflectors = [
+            Reflector(self.client, store, field_selector=ONLY_KAI if store.resource == PODS else "")
+            for store in self.stores
+        ]
         async with asyncio.TaskGroup() as tasks:
-            for store in self.stores:
-                selector = ONLY_KAI if store.resource == PODS else ""
-                tasks.create_task(Reflector(self.client, store, field_selector=selector).run())
+            for reflector in reflectors:
+                tasks.create_task(reflector.run())
+            tasks.create_task(ApiArrivals(self.client, reflectors).run())
+            if self._defaults is not None and self._named is not None:
+                namespace, name = self._named
+                only = f"metadata.name={name}"
+                tasks.create_task(
+                    Reflector(self.client, self._defaults, namespace=namespace, field_selector=only).run()
+                )
 
     async def run(self) -> None:
         """Watches and groups until cancelled."""
@@ -87,7 +136,11 @@ class _Process:
         self._client = Client(self._transport, field_manager=FIELD_MANAGER, on_request=self._metrics.api_request)
         self._recorder = Recorder(self._client, controller="grove.io/pod-grouper", instance=socket.gethostname())
         self._grouper = Grouper(
-            self._client, recorder=self._recorder, metrics=self._metrics, unique_names=options.unique_names
+            self._client,
+            recorder=self._recorder,
+            metrics=self._metrics,
+            unique_names=options.unique_names,
+            defaults=options.defaults,
         )
 
     async def run(self) -> None:
@@ -121,7 +174,7 @@ class _Process:
 
     def _servers(self) -> list[HttpServer]:
         health, host = Health(), self._options.bind_address
-        health.ready_when("caches", lambda: all(store.synced for store in self._grouper.stores))
+        health.ready_when("caches", lambda: self._grouper.synced)
         return [
             HttpServer([metrics_route(self._metrics)], host=host, port=self._options.metrics_port),
             HttpServer(health.routes(), host=host, port=self._options.probe_port),

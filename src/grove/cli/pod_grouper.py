@@ -19,6 +19,12 @@ import click
     is_flag=True,
     help="Add a mark of the namespace to the names of Workloads' PodGroups (KAI < 0.14).",
 )
+@click.option(
+    "--default-priorities-configmap-name",
+    default="",
+    help="ConfigMap with a default priority and preemptibility per kind of owner, as KAI reads it; none without.",
+)
+@click.option("--default-priorities-configmap-namespace", default="", help="Where that ConfigMap is.")
 @click.option("--bind-address", default="0.0.0.0", show_default=True, help="Address for metrics and probes.")
 @click.option("--metrics-port", type=int, default=9446, show_default=True, help="Port for metrics.")
 @click.option("--probe-port", type=int, default=9447, show_default=True, help="Port for liveness and readiness.")
@@ -28,8 +34,10 @@ def pod_grouper(kubeconfig: Path | None, context: str | None, log_format: Any, l
     """Run the pod-grouper: owners, PodGangs and Workloads to KAI PodGroups. KAI's own must not run beside it.
 
     \b
-    Exit codes: 0 stopped, 1 failed, 2 the kubeconfig cannot be used.
+    Exit codes: 0 stopped, 1 failed, 2 an option or the kubeconfig cannot be used.
     """
+    if bool(options["default_priorities_configmap_name"]) != bool(options["default_priorities_configmap_namespace"]):
+        raise click.UsageError("the ConfigMap with defaults needs both a name and a namespace")
     from grove.apps import pod_grouper as app
     from grove.cli.operator import _use_fast_loop
     from grove.runtime import logs

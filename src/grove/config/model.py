@@ -175,10 +175,16 @@ class Updates(Section):
 class PodGrouper(Section):
     """The pod-grouper for KAI: which pods of other workloads belong together."""
 
-    enabled: Annotated[bool, doc("Whether pods of other workloads are grouped.")] = False
+    enabled: Annotated[bool, doc("Whether pods of other workloads are grouped too, not only those of PodGangs.")] = (
+        False
+    )
     embedded: Annotated[bool, doc("Whether it runs inside the operator rather than on its own.")] = True
     scheduler_name: Annotated[str, doc("The scheduler whose pods are grouped.", minLength=1)] = "kai-scheduler"
     concurrent_syncs: Annotated[int, doc("Pods worked on at the same time.", minimum=1)] = 10
+    default_priorities_config_map_name: Annotated[
+        str, doc("The ConfigMap with a default priority and preemptibility per kind of owner; empty means none.")
+    ] = ""
+    default_priorities_config_map_namespace: Annotated[str, doc("Where that ConfigMap is.")] = ""
 
 
 class OperatorConfiguration(Section):

@@ -17,17 +17,18 @@ from grove.controllers.apply import Applier
 from grove.controllers.pod_grouper_gangs import PodGroupController
 from grove.controllers.pod_grouper_ledger import Ledger
 from grove.controllers.pod_grouper_owners import Owners
-from grove.controllers.pod_grouper_retirement import Retirement
+from grove.controllers.pod_grouper_retirement import BY_GROUP, Retirement
+from grove.controllers.pod_grouper_surroundings import SurroundingsObserver
 from grove.controllers.pod_grouper_workloads import Workloads
 from grove.controllers.stores import Stores
 from grove.plan.actions import Action, Why
 from grove.podgrouper.grouping import Owner
-from grove.podgrouper.inheritance import Surroundings
-from grove.podgrouper.kinds import POD_GROUPS, PRIORITY_CLASSES, PodGroup, PriorityClass
+from grove.podgrouper.kind_defaults import ConfigMap
+from grove.podgrouper.kinds import POD_GROUPS, PodGroup
 from grove.podgrouper.marks import mark, marks_of, same_but_for_marks
 from grove.podgrouper.owners.kubeflow import JOB_NAME, JOB_ROLE
 from grove.podgrouper.pod_gang import gang_of
-from grove.podgrouper.pod_plan import Place, decide, held_back, placed_by_hand, writes_for_group
+from grove.podgrouper.pod_plan import Place, decide, held_back, ours, placed_by_hand, writes_for_group
 from grove.podgrouper.subject import Subject
 from grove.podgrouper.workload import Claim, Terms, asks_for_workload, opted_out
 from grove.runtime import errors, requests
@@ -36,6 +37,7 @@ from grove.runtime.objects import HasMetadata
 from grove.runtime.queue import Priority, WorkQueue
 from grove.runtime.recorder import Recorder, reference
 from grove.runtime.resource import namespaced_name
+from grove.runtime.store import Store
 from grove.runtime.worker import DONE, Controller, ControllerOptions, ReconcileObserver, RequeueAfter, Result
 from grove.schedulers import kai
 
@@ -45,15 +47,16 @@ _OVER = ("Succeeded", "Failed")
 _FIRST_LOOK = ""  # the key that stands for "all pods have been placed once"
 _FIRST_LOOK_EVERY = 1.0
 _UNSERVED_SECONDS = 5.0
-_WORKERS = 64
+WORKERS = 64
 _LEADER_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 
 
 class PodGrouper:
     """Pods to PodGroups. Make it before the reflectors of `stores` start: it adds the stores it needs.
 
-    `client` carries the field manager under which PodGroups are applied. `unique_names` lets the PodGroups of Workloads
-    that have one name in two namespaces differ by name as well.
+    `client` carries the field manager under which PodGroups are applied. `defaults` holds the ConfigMap with defaults
+    per kind of owner. `unique_names` lets the PodGroups of Workloads that have one name in two namespaces differ by
+    name as well.
     """
 
     def __init__(
@@ -63,10 +66,13 @@ class PodGrouper:
         recorder: Recorder | None = None,
         observer: ReconcileObserver | None = None,
         *,
+        defaults: Store[ConfigMap] | None = None,
         unique_names: bool = False,
+        workers: int = WORKERS,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
-        self.gangs = PodGroupController(client, stores, recorder, observer)
+        self._around = SurroundingsObserver(stores, defaults)
+        self.gangs = PodGroupController(client, stores, recorder, observer, self._around)
         self._client = client
         self._recorder = recorder
         self._applier = Applier(client, stores)
@@ -74,27 +80,26 @@ class PodGrouper:
         self._pods = stores.add(PODS)
         self._pod_gangs = stores.add(POD_GANGS)
         self._groups = stores.add(POD_GROUPS)
-        self._classes = stores.add(PRIORITY_CLASSES)
-        self._around = Surroundings()
         self._at_work = 0
         self._writing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.retirement = Retirement(self._applier, stores, self._ledger)
         self._workloads = Workloads(stores, self.queue.add, unique_names=unique_names)
-        self._owners = Owners(client, self._owner_changed)
+        self._owners = Owners(client, self._pods, self._owner_changed)
         self._stores = stores
         self._pods.add_index(BY_JOB, _job_of)
         self._groups.add_index(BY_NAME, lambda group: (group.metadata.name,))
         self._pods.subscribe(self._pod_changed)
         self._groups.subscribe(self._group_changed)
-        self._classes.subscribe(self._class_changed)
+        self._around.subscribe(self._surroundings_changed)
         options: ControllerOptions = {"observer": observer} if observer else {}
         self._controller: Controller[str] = Controller(
-            "pod-grouper", self.queue, self.reconcile, workers=_WORKERS, **options
+            "pod-grouper", self.queue, self.reconcile, workers=workers, **options
         )
 
     async def run(self) -> None:
         """Works until cancelled."""
         await self._stores.wait_synced()
+        await self._around.wait_synced()
         self.queue.add(_FIRST_LOOK, Priority.LOW)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -116,7 +121,8 @@ class PodGrouper:
 
     async def _group(self, key: str) -> Result:
         pod = self._pods.get(key)
-        if pod is None or pod.metadata.terminating or pod.status.phase in _OVER or pod.spec.scheduler_name != kai.NAME:
+        if pod is None or not _alive(pod) or pod.spec.scheduler_name != kai.NAME:
+            self._hand_over(key)
             return DONE
         if not self._groups.served:
             return RequeueAfter(_UNSERVED_SECONDS)
@@ -145,7 +151,7 @@ class PodGrouper:
         return DONE
 
     def _place(self, pod: Pod, owners: tuple[Owner, ...], claim: Claim | None) -> Place | Why:
-        subject = Subject(pod, owners, self._around, self._roles(pod))
+        subject = Subject(pod, owners, self._around.current, self._roles(pod))
         terms: Terms | Why | None = None
         if claim is not None and not opted_out(pod, subject.top):
             terms = self._workloads.terms(claim)
@@ -254,6 +260,8 @@ class PodGrouper:
             self._ledger.forget(namespaced_name(old))
         elif old is None or not (_same_wishes(old, new) and self._marked_by_us(old, new)):
             self.queue.add(namespaced_name(new))
+            if old is not None:
+                self._owner_changed(new.metadata.uid)  # pods may own others: leaders, drivers
         changed = new or old
         if (old is None or new is None) and changed is not None:
             for job in _job_of(changed):  # a launcher that comes or goes changes what its workers need
@@ -274,21 +282,41 @@ class PodGrouper:
         changed = new or old
         assert changed is not None
         group = namespaced_name(changed)
-        describer = self._ledger.describer(group)
-        if describer is not None:
-            self.queue.add(describer)
+        if ours(changed):
+            self._describe_again(group)
         for key in self._ledger.released(group):
             self.queue.add(key)
 
-    def _class_changed(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
-        if (old is None) != (new is None):
-            self._around = Surroundings(frozenset(each.metadata.name for each in self._classes.all()))
-            for key in self._ledger.describers():
-                self.queue.add(key)
+    def _surroundings_changed(self) -> None:
+        for group in self._groups.all():
+            if ours(group):
+                self._describe_again(namespaced_name(group))
+
+    def _describe_again(self, group: str) -> None:
+        """Wakes the pod that describes the group, or the one that is to do it from now on."""
+        describer = self._ledger.describer(group)
+        if describer is None:
+            living = [pod for pod in self._pods.by_index(BY_GROUP, group) if _alive(pod)]
+            oldest = min(
+                living, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name), default=None
+            )
+            describer = namespaced_name(oldest) if oldest else None
+        if describer is not None:
+            self.queue.add(describer)
+
+    def _hand_over(self, key: str) -> None:
+        """A pod that is over has no say; others of its group may have waited for its word."""
+        group = self._ledger.yields(key)
+        if group is not None:
+            self._describe_again(group)
 
     def _wake(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
             self.queue.add(namespaced_name(pod))
+
+
+def _alive(pod: Pod) -> bool:
+    return not pod.metadata.terminating and pod.status.phase not in _OVER
 
 
 def _job_of(pod: Pod) -> Iterable[str]:

@@ -13,11 +13,11 @@ from grove.api.core import Pod
 from grove.api.kinds import POD_GANGS, PODS
 from grove.api.pod_gang import PodGang
 from grove.controllers.apply import Applier
+from grove.controllers.pod_grouper_surroundings import SurroundingsObserver
 from grove.controllers.stores import Stores
 from grove.plan.actions import Plan
 from grove.podgrouper.gang_plan import GangWorld, plan_gang
-from grove.podgrouper.inheritance import Surroundings
-from grove.podgrouper.kinds import POD_GROUPS, PRIORITY_CLASSES, PodGroup, PriorityClass
+from grove.podgrouper.kinds import POD_GROUPS, PodGroup
 from grove.podgrouper.pod_gang import gang_of
 from grove.runtime.client import Client
 from grove.runtime.queue import WorkQueue
@@ -43,6 +43,7 @@ class PodGroupController:
         stores: Stores,
         recorder: Recorder | None = None,
         observer: ReconcileObserver | None = None,
+        surroundings: SurroundingsObserver | None = None,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
         self._stores = stores
@@ -51,20 +52,19 @@ class PodGroupController:
         self._gangs: Store[PodGang] = stores.add(POD_GANGS)
         self._pods: Store[Pod] = stores.add(PODS)
         self._groups: Store[PodGroup] = stores.add(POD_GROUPS)
-        self._classes: Store[PriorityClass] = stores.add(PRIORITY_CLASSES)
-        self._around = Surroundings()
+        self._around = surroundings or SurroundingsObserver(stores)
         self._pods.add_index(BY_GANG, _gang_of)
         self._gangs.subscribe(self._gang_changed)
         self._pods.subscribe(self._pod_changed)
         self._groups.subscribe(self._group_changed)
-        self._classes.subscribe(self._class_changed)
+        self._around.subscribe(self._surroundings_changed)
         options: ControllerOptions = {"observer": observer} if observer else {}
         self._controller: Controller[str] = Controller("pod-group", self.queue, self.reconcile, **options)
 
     async def run(self) -> None:
         """Works until cancelled."""
-        for store in (self._gangs, self._pods, self._groups, self._classes):
-            await store.wait_synced()
+        for source in (self._gangs, self._pods, self._groups, self._around):
+            await source.wait_synced()
         await self._controller.run()
 
     async def reconcile(self, key: str) -> Result:
@@ -84,7 +84,7 @@ class PodGroupController:
         pods = [pod for pod in self._pods.by_index(BY_GANG, key) if not pod.metadata.terminating]
         group = kai.pod_group_name(gang.metadata.name, gang.metadata.uid)
         stored = self._groups.get(f"{gang.metadata.namespace}/{group}")
-        return GangWorld(gang, self._first(gang, pods), pods, stored, self._around)
+        return GangWorld(gang, self._first(gang, pods), pods, stored, self._around.current)
 
     def _first(self, gang: PodGang, pods: list[Pod]) -> Pod | None:
         """The first pod in the gang's own order, so that every pass asks the same pod."""
@@ -125,10 +125,7 @@ class PodGroupController:
             if owner.kind == POD_GANGS.kind and owner.api_version == POD_GANGS.api_version:
                 self.queue.add(f"{group.metadata.namespace}/{owner.name}")
 
-    def _class_changed(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
-        if (old is None) == (new is None):
-            return
-        self._around = Surroundings(frozenset(each.metadata.name for each in self._classes.all()))
+    def _surroundings_changed(self) -> None:
         for gang in self._gangs.all():
             self.queue.add(namespaced_name(gang))
 

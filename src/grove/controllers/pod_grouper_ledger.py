@@ -55,8 +55,11 @@ class Ledger:
         held = self._describers.get(group)
         return held[1] if held else None
 
-    def describers(self) -> Collection[str]:
-        return tuple(self._described)
+    def yields(self, key: str) -> str | None:
+        """The pod has no say any more; the group it described, if it did."""
+        group = self._described.get(key)
+        self._stop_describing(key)
+        return group
 
     def means(self, key: str, group: str) -> None:
         """The pod is about to be placed in this group, which may be made for it and then not be needed."""

@@ -15,12 +15,13 @@ import msgspec
 import structlog
 
 from grove.api.core import Pod
+from grove.api.kinds import PODS
 from grove.api.meta import Model, ObjectMeta, OwnerReference
 from grove.api.reasons import Reason
 from grove.plan.actions import Why
 from grove.podgrouper.grouping import Owner
 from grove.podgrouper.owners.table import READ_IN_FULL
-from grove.podgrouper.subject import first_owner, next_owner
+from grove.podgrouper.subject import first_owner, next_owner, pod_as_owner
 from grove.runtime import errors, requests
 from grove.runtime.client import Client
 from grove.runtime.reflector import Reflector
@@ -65,10 +66,15 @@ class _Kind:
 
 
 class Owners:
-    """Climbs from pods to their top owners. `changed` is told the UID of an owner that says something new."""
+    """Climbs from pods to their top owners. `changed` is told the UID of an owner that says something new.
 
-    def __init__(self, client: Client, changed: Callable[[str], None]) -> None:
+    Pods that own others are found in `pods`, whose changes are told elsewhere; opening a cache of all pods of the
+    cluster for them would cost more than everything else here.
+    """
+
+    def __init__(self, client: Client, pods: Store[Pod], changed: Callable[[str], None]) -> None:
         self._client = client
+        self._pods = pods
         self._changed = changed
         self._kinds: dict[tuple[str, str], _Kind] = {}
         self._opening: dict[tuple[str, str], asyncio.Task[_Kind]] = {}
@@ -98,6 +104,9 @@ class Owners:
 
     async def _read(self, reference: OwnerReference, namespace: str) -> Owner | Why | None:
         """The owner, None when its kind cannot be read, or why it cannot be this one."""
+        if (reference.api_version, reference.kind) == (PODS.api_version, PODS.kind):
+            pod = await self._pod(reference, namespace)
+            return _gone(reference) if pod is None else pod_as_owner(pod)
         kind = self._kinds.get((reference.api_version, reference.kind))
         if kind is None or (kind.store is None and asyncio.get_running_loop().time() >= kind.again):
             kind = await self._open(reference.api_version, reference.kind)
@@ -108,20 +117,26 @@ class Owners:
         key = f"{namespace}/{reference.name}" if resource.namespaced else reference.name
         held = store.get(key)
         if held is None or held.metadata.uid != reference.uid:
-            held = await self._ask(store, namespace, reference)
+            held = await self._ask(resource, namespace, reference)
+            if held is not None:
+                store.overlay(held)
         if held is None or held.metadata.uid != reference.uid:
-            message = f"{reference.kind} {reference.name} with uid {reference.uid} does not exist"
-            return Why(Reason.OWNER_GONE, message)
+            return _gone(reference)
         return Owner(reference.api_version, reference.kind, held.metadata, getattr(held, "spec", {}))
 
-    async def _ask(self, store: Store[Any], namespace: str, reference: OwnerReference) -> Any:
+    async def _pod(self, reference: OwnerReference, namespace: str) -> Pod | None:
+        held = self._pods.get(f"{namespace}/{reference.name}")
+        if held is None or held.metadata.uid != reference.uid:
+            # Of another scheduler, and so in no cache; or the cache is behind.
+            held = await self._ask(PODS, namespace, reference)
+        return held if held is not None and held.metadata.uid == reference.uid else None
+
+    async def _ask(self, resource: Resource[Any], namespace: str, reference: OwnerReference) -> Any:
         """The watch may be behind the pod's: look once at the server itself."""
         try:
-            found = await self._client.send(requests.get(store.resource, namespace, reference.name))
+            return await self._client.send(requests.get(resource, namespace, reference.name))
         except errors.NotFound:
             return None
-        store.overlay(found)
-        return found
 
     async def _open(self, api_version: str, kind: str) -> _Kind:
         """Opens the cache of a kind; all who need it meanwhile wait for the same opening."""
@@ -176,6 +191,10 @@ class Owners:
     def _owner_changed(self, old: Any, new: Any) -> None:
         if old is not None and new is not None and not _same_word(old, new):
             self._changed(new.metadata.uid)
+
+
+def _gone(reference: OwnerReference) -> Why:
+    return Why(Reason.OWNER_GONE, f"{reference.kind} {reference.name} with uid {reference.uid} does not exist")
 
 
 def _same_word(old: OwnerObject, new: OwnerObject) -> bool:

@@ -40,6 +40,8 @@ class Workloads:
         self._workloads.subscribe(self._source_changed)
         self._groups.subscribe(self._source_changed)
         self._templates.subscribe(self._template_changed)
+        self._workloads.when_served(self._api_arrived)
+        self._groups.when_served(self._api_arrived)
 
     def claim(self, pod: Pod) -> Claim | None:
         """The claim of a pod, as far as the cluster serves what it refers to."""
@@ -61,6 +63,12 @@ class Workloads:
         assert source is not None
         for pod in self._pods.by_index(BY_SOURCE, namespaced_name(source)):
             self._wake(namespaced_name(pod))
+
+    def _api_arrived(self) -> None:
+        """Pods that were grouped by their owners, since nothing else was served, have a say of their own now."""
+        for pod in self._pods.all():
+            if _source(pod):
+                self._wake(namespaced_name(pod))
 
     def _template_changed(self, old: Any, new: Any) -> None:
         for group in self._groups.by_index(BY_SOURCE, namespaced_name(new or old)):

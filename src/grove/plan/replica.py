@@ -225,7 +225,8 @@ def _compose(draft: Draft) -> tuple[Plan, ReplicaSummary]:
     stages: tuple[tuple[Action, ...], ...] = tuple(
         tuple(stage) for stage in (opening, (*objects, *unwanted), pods.first, pods.completing, pods.released) if stage
     )
-    plan = Plan(stages, tuple(statuses), tuple(draft.waits), _notices(draft, statuses))
+    notices = (*_notices(draft, statuses), *replica_objects.left_out(draft.world, objects))
+    plan = Plan(stages, tuple(statuses), tuple(draft.waits), notices)
     return plan, replica_summary(draft, plan, statuses)
 
 

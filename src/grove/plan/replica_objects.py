@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from grove.api import labels, names
@@ -10,14 +10,14 @@ from grove.api.kinds import AUTOSCALERS, POD_CLIQUES, POD_GANGS, SCALING_GROUPS,
 from grove.api.meta import ObjectMeta
 from grove.api.reasons import Reason
 from grove.plan import children, gangs
-from grove.plan.actions import Action, Apply, Delete, Plan, Wait, Why
+from grove.plan.actions import Action, Apply, Delete, Notice, Plan, Wait, Why
 from grove.plan.gates import scheduler_of
 from grove.plan.layout import Gang, Layout, Slot
 from grove.plan.turn import Turn
 from grove.plan.worlds import ReplicaSummary, ReplicaWorld
 from grove.runtime.resource import Resource
 from grove.schedulers.choice import uses_workloads
-from grove.schedulers.kube_workload import WORKLOADS, Refusal, workload_for
+from grove.schedulers.kube_workload import WORKLOADS, Refusal, unexpressed, workload_for
 
 
 def reconcile(
@@ -134,6 +134,17 @@ def _workloads(world: ReplicaWorld, layout: Layout) -> list[Action]:
         elif seen.spec.get("podGroups") != body["spec"]["podGroups"] and not seen.metadata.terminating:
             found.append(_remove(WORKLOADS, seen.metadata))
     return found
+
+
+def left_out(world: ReplicaWorld, made: Iterable[Action]) -> list[Notice]:
+    """What gangs wish and their scheduler cannot be told, for those whose Workload is made now."""
+    gangs_now = [
+        world.gangs[action.body["metadata"]["name"]]
+        for action in made
+        if isinstance(action, Apply) and action.resource is WORKLOADS
+    ]
+    wishes = (unexpressed(gang) for gang in gangs_now)
+    return [Notice(Why(wish.reason, wish.message), warning=True) for wish in wishes if wish]
 
 
 def _autoscalers(world: ReplicaWorld, mine: Turn, layout: Layout) -> list[Action]:

@@ -18,7 +18,8 @@ from grove.podgrouper.gang_plan import group_writes
 from grove.podgrouper.grouping import Grouping, fitted
 from grove.podgrouper.kinds import POD_GROUPS, TOP_OWNER, PodGroup
 from grove.podgrouper.marks import unmark
-from grove.podgrouper.owners.single import one_group
+from grove.podgrouper.owners.default import one_group
+from grove.podgrouper.owners.pod import spark_application
 from grove.podgrouper.owners.table import by_owner
 from grove.podgrouper.pod_gang import gang_of, part_of
 from grove.podgrouper.subject import Subject
@@ -47,8 +48,8 @@ def placed_by_hand(pod: Pod, claim: Claim | None) -> bool:
     named = meta.annotations.get(kai.POD_GROUP_ANNOTATION)
     if named is None or meta.owner_references:
         return False
-    ours = possible_names(claim) if claim else frozenset()
-    return named not in ours and named != fitted(f"pg-{meta.name}-{meta.uid}")
+    ours = {fitted(f"pg-{meta.name}-{meta.uid}"), fitted(spark_application(pod))}
+    return named not in ours and (claim is None or named not in possible_names(claim))
 
 
 def decide(subject: Subject, terms: Terms | Why | None, gang: PodGang | None = None) -> Place | Why:

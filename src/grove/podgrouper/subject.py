@@ -6,16 +6,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from grove.api.core import Pod
 from grove.api.meta import OwnerReference
 from grove.api.reasons import Reason
 from grove.plan.actions import Why
 from grove.podgrouper.grouping import Grouping, Owner
 from grove.podgrouper.inheritance import Surroundings
+from grove.schedulers import kai
+
+_ABOUT_SCHEDULING = frozenset({kai.POD_GROUP_ANNOTATION, kai.RECEIVED_RESOURCES_ANNOTATION})
 
 
 def pod_as_owner(pod: Pod) -> Owner:
-    return Owner("v1", "Pod", pod.metadata)
+    """The pod as what its group derives from, without what is written on it because it has a group."""
+    meta = pod.metadata
+    if not _ABOUT_SCHEDULING.isdisjoint(meta.annotations) or kai.SUBGROUP_LABEL in meta.labels:
+        annotations = {key: value for key, value in meta.annotations.items() if key not in _ABOUT_SCHEDULING}
+        labels = {key: value for key, value in meta.labels.items() if key != kai.SUBGROUP_LABEL}
+        meta = msgspec.structs.replace(meta, annotations=annotations, labels=labels)
+    return Owner("v1", "Pod", meta)
 
 
 @dataclass(frozen=True, slots=True)

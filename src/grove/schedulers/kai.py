@@ -7,6 +7,7 @@ from __future__ import annotations
 NAME = "kai-scheduler"
 
 POD_GROUP_ANNOTATION = "pod-group-name"
+RECEIVED_RESOURCES_ANNOTATION = "received-resource-type"  # written by KAI's binder
 SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
 QUEUE_LABEL = "kai.scheduler/queue"
 

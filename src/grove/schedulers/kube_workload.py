@@ -6,7 +6,7 @@ its minimum is one number for all pods alike:
 - a gang whose every pod is required has the number of its pods;
 - a gang of several pod groups of which one has more pods than it needs cannot be said: the plugin could take the spare
   pods of one group for the missing ones of another. It is refused, and so is packing that is required;
-- packing that is only preferred is left out, and `unexpressed` says so.
+- packing that is only preferred is left out, and `unexpressed` says so: an event tells it with the Workload.
 The pod groups of a Workload never change: a gang with another minimum needs the Workload deleted and made anew.
 """
 
@@ -78,13 +78,12 @@ def workload_for(gang: PodGang) -> dict[str, Any] | Refusal:
     }
 
 
-def unexpressed(gang: PodGang) -> tuple[Refusal, ...]:
-    """Wishes that the Workload leaves out, to be reported."""
-    return tuple(
-        _refusal(gang, f"{place} prefers packing, which this scheduler does not know")
-        for place, _, preferred in _packing(gang)
-        if preferred
-    )
+def unexpressed(gang: PodGang) -> Refusal | None:
+    """Wishes that the Workload leaves out, to be reported; None where it says all."""
+    places = [place for place, _, preferred in _packing(gang) if preferred]
+    if not places:
+        return None
+    return _refusal(gang, f"{', '.join(places)} would rather be packed, which this scheduler does not know")
 
 
 def _refusal(gang: PodGang, problem: str) -> Refusal:

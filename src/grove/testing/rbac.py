@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from grove.testing import failures
 from grove.testing.objects import JsonObject
 from grove.testing.requests import ApiRequest, Identity, Target
 
+_BY_NAME = "metadata.name="
+
 
 def authorize(request: ApiRequest) -> None:
     """Raises Forbidden, in the real server's words, unless one of the identity's rules allows the request."""
-    demand(request.identity, request.verb, request.target)
+    demand(request.identity, request.verb, _narrowed(request))
+
+
+def _narrowed(request: ApiRequest) -> Target:
+    """A list or watch of one object, chosen by its name, needs the right to that object only."""
+    target, selector = request.target, request.query.get("fieldSelector", "")
+    if target.name or not selector.startswith(_BY_NAME) or "," in selector:
+        return target
+    return replace(target, name=selector.removeprefix(_BY_NAME))
 
 
 def demand(identity: Identity, verb: str, target: Target) -> None:

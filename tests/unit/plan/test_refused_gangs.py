@@ -15,13 +15,14 @@ from grove.api.pod_clique_set import PodCliqueSetStatus
 from grove.api.pod_gang import PodGangStatus
 from grove.api.reasons import Reason
 from grove.insight.model import Conduct, Model
-from grove.plan.actions import Plan
+from grove.plan.actions import Apply, Plan
 from grove.plan.gang_status import summary
 from grove.plan.pod_clique_set import plan_set
 from grove.plan.refusals import refusal_of, shortened
 from grove.plan.replica import plan_replica
 from grove.plan.settings import Settings, TopologySettings
 from grove.plan.worlds import ReplicaSummary
+from grove.schedulers.kube_workload import WORKLOADS, Workload
 
 RACK = TopologyLevel(domain="rack", key="topology.kubernetes.io/rack")
 SHORT = "no nodes with enough resources"
@@ -129,3 +130,22 @@ def test_set_decides_nothing_on_what_replicas_amounted_to_before_the_spec_change
     model.submit(with_image(wanted, "v2"))
     model.objects.carry_out(plan_set(model.set_world(), LATER).stages[0][0], LATER)
     assert plan_set(replace(model.set_world(), replicas=before), LATER) == Plan()
+
+
+def test_wish_that_the_scheduler_cannot_be_told_is_told_to_people_with_the_workload() -> None:
+    settings = Settings(topology=TopologySettings(enabled=True, levels=(RACK,)))
+    wanted = spec(1, cliques=[clique("a", 2)], topologyConstraint={"pack": {"preferred": "rack"}})
+    model = Model.from_objects(pod_clique_set(wanted), settings=settings)
+    model.settle(NOW)
+    history = model.history()
+    assert history is not None
+    world = replace(model.replica_world(0, history), settings=replace(settings, kube_gangs=True))
+    plan, _ = plan_replica(world, LATER)
+    (made,) = [action for stage in plan.stages for action in stage if getattr(action, "resource", None) is WORKLOADS]
+    assert isinstance(made, Apply)
+    (notice,) = plan.notices
+    assert (notice.why.reason, notice.warning) == (Reason.GANG_INEXPRESSIBLE, True)
+    assert notice.why.message.startswith("PodGang web-0: ")
+    standing = msgspec.convert({"metadata": made.body["metadata"], "spec": made.body["spec"]}, Workload)
+    plan, _ = plan_replica(replace(world, workloads={"web-0": standing}), LATER)
+    assert plan.notices == ()

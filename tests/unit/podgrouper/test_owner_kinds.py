@@ -12,6 +12,7 @@ from grove.api.reasons import Reason
 from grove.plan.actions import Why
 from grove.podgrouper.grouping import Grouping, Owner
 from grove.podgrouper.inheritance import KindDefaults, Surroundings
+from grove.podgrouper.kind_defaults import UnreadableDefaults, kind_defaults
 from grove.podgrouper.owners.table import by_owner
 from grove.podgrouper.subject import Subject, first_owner, next_owner
 
@@ -45,6 +46,7 @@ JOBS = [
     {"name": "a", "replicas": 2, "template": {"spec": {"parallelism": 3, "completions": 2}}},
     {"name": "b", "template": {"spec": {"parallelism": 5}}},
 ]
+ANY_ORDER = {"startupPolicyOrder": "AnyOrder"}
 WORKERS = [
     {"replicas": 3, "minReplicas": 2, "numOfHosts": 2},
     {"replicas": 4},
@@ -59,6 +61,7 @@ WORKERS = [
         (TF, "kubeflow.org/v1", {"tfReplicaSpecs": replicas(PS=1, Worker=3)}, {}, 4),
         (TF, "kubeflow.org/v1", {"tfReplicaSpecs": replicas(PS=1, Worker=3), **POLICY}, {}, 2),
         (TORCH, "kubeflow.org/v1", {"pytorchReplicaSpecs": replicas(Master=1, Worker=7)}, {}, 8),
+        (TORCH, "kubeflow.org/v1", {"pytorchReplicaSpecs": replicas(Master=None, Worker=7)}, {}, 8),
         (
             TORCH,
             "kubeflow.org/v1",
@@ -81,6 +84,11 @@ WORKERS = [
         ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", READY, WORKER, 4),
         ("RayCluster", "ray.io/v1", {"headGroupSpec": {}, "workerGroupSpecs": WORKERS}, {}, 1 + 4 + 4),
         ("RayCluster", "ray.io/v1alpha1", {"headGroupSpec": {"replicas": 2}}, {}, 2),
+        ("RayCluster", "ray.io/v1", {"workerGroupSpecs": [{"replicas": 0, "minReplicas": 2}]}, {}, 1 + 2),
+        ("RayCluster", "ray.io/v1", {"workerGroupSpecs": [{"replicas": 5, "maxReplicas": 3}]}, {}, 1 + 3),
+        ("RayJob", "ray.io/v1", {"rayClusterSpec": {"workerGroupSpecs": WORKERS}}, {}, 1 + 4 + 4),
+        ("RayService", "ray.io/v1", {"rayClusterConfig": {"workerGroupSpecs": WORKERS}}, {}, 1 + 4 + 4),
+        ("RayJob", "ray.io/v1", {"clusterSelector": {"ray.io/cluster": "other"}}, {}, 1),
         (
             "JobSet",
             "jobset.x-k8s.io/v1alpha2",
@@ -91,9 +99,16 @@ WORKERS = [
         (
             "JobSet",
             "jobset.x-k8s.io/v1alpha2",
-            {"replicatedJobs": JOBS, "startupPolicy": {"startupPolicyOrder": "AnyOrder"}},
+            {"replicatedJobs": JOBS, "startupPolicy": ANY_ORDER},
             {},
             9,
+        ),
+        (
+            "JobSet",
+            "jobset.x-k8s.io/v1alpha2",
+            {"replicatedJobs": [JOBS[0], {**JOBS[1], "dependsOn": [{"name": "a"}]}], "startupPolicy": ANY_ORDER},
+            {"jobset.sigs.k8s.io/replicatedjob-name": "b"},
+            5,
         ),
         ("AmlJob", "amlarc.azureml.com/v1alpha1", {"job": {"options": {"envs": {"AZUREML_NODE_COUNT": 3}}}}, {}, 3),
         ("Unknown", "example.com/v1", {"replicas": 5}, {}, 1),
@@ -130,8 +145,6 @@ def test_scheduled_leader_needs_its_whole_group() -> None:
             "spec.xgbReplicaSpecs.Master is missing",
         ),
         ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", {}, "spec.leaderWorkerTemplate.size"),
-        ("RayJob", "ray.io/v1", {}, "no RayCluster"),
-        ("RayCluster", "ray.io/v1", {"workerGroupSpecs": [{"replicas": 1, "minReplicas": 2}]}, "workerGroupSpecs[0]"),
         ("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": []}, "asks for no pods"),
     ],
 )
@@ -209,6 +222,24 @@ def test_defaults_of_a_kind_count_after_labels_and_before_the_built_in_ones() ->
     other = by_owner(Subject(pod(), (owner("Job", "batch/v1"),), around))
     assert isinstance(other, Grouping)
     assert other.priority_class_name == "train"
+
+
+def test_defaults_are_read_in_the_form_kai_reads_them() -> None:
+    types = """[
+        {"typeName": "Deployment", "group": "apps", "priorityName": "build", "preemptibility": "preemptible"},
+        {"typeName": "Notebook", "priorityName": "train"},
+        {"typeName": "Notebook", "priorityName": "build", "unknown": 1}
+    ]"""
+    assert kind_defaults({"types": types}) == {
+        "Deployment.apps": KindDefaults("build", "preemptible"),
+        "Notebook": KindDefaults("build"),
+    }
+
+
+@pytest.mark.parametrize("data", [{}, {"types": "{"}, {"types": '{"typeName": "A"}'}, {"types": "[1]"}])
+def test_defaults_in_another_form_are_told(data: dict[str, str]) -> None:
+    with pytest.raises(UnreadableDefaults, match="types"):
+        kind_defaults(data)
 
 
 @pytest.mark.parametrize(

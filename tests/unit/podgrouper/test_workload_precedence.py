@@ -263,6 +263,8 @@ def test_hand_placed_pods_are_those_without_owner_whose_group_we_would_not_give(
     assert not placed_by_hand(pod(annotations={"pod-group-name": "w-g"}), claimed)
     assert not placed_by_hand(pod("p", annotations={"pod-group-name": "pg-p-uid-p"}), None)
     assert not placed_by_hand(pod(), None)
+    spark = {"spark-app-name": "app", "spark-app-selector": "spark-1"}
+    assert not placed_by_hand(pod(labels=spark, annotations={"pod-group-name": "spark-1"}), None)
     owned = pod(annotations={"pod-group-name": "mine"}, ownerReferences=[{"kind": "Job", "name": "j", "uid": "u"}])
     assert not placed_by_hand(owned, None)
 

@@ -128,6 +128,15 @@ async def test_only_what_the_rules_allow_is_answered() -> None:
     assert status == 201
 
 
+async def test_right_to_one_object_allows_a_list_of_it_alone() -> None:
+    server = ApiServer()
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"], "verbs": ["list"]}]
+    transport = server.transport("me", rules=rules)
+    for selector, status in (("metadata.name=a", 200), ("metadata.name=b", 403), ("", 403)):
+        found, _ = await call(transport, "GET", CONFIGMAPS, fieldSelector=selector)
+        assert found == status
+
+
 async def test_the_log_counts_requests_and_writes() -> None:
     server = ApiServer()
     transport = server.transport("me")

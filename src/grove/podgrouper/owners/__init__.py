@@ -1,1 +1,1 @@
-"""One file per family of owner kinds: what a PodGroup is for them beyond what every group inherits."""
+"""One file per kind of owner: what a PodGroup is for it beyond what every group inherits. `table` says which."""

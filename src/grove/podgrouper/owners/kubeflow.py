@@ -1,4 +1,7 @@
-"""Kubeflow's training jobs: all replicas start together, unless the job's scheduling policy names a smaller minimum."""
+"""Kubeflow's training jobs: all replicas start together, unless the job's scheduling policy names a smaller minimum.
+
+A role that does not say how many replicas it has, has one: that is what the jobs' own controllers run.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def mpi(subject: Subject) -> Grouping | Why:
     minimum = _minimum(top, "mpiReplicaSpecs", ("Launcher", "Worker"))
     waits = at(top.spec, "launcherCreationPolicy") == "WaitForWorkersReady"
     if not isinstance(minimum, Why) and waits and _LAUNCHER not in subject.peer_roles:
-        minimum -= count(at(top.spec, "mpiReplicaSpecs", "Launcher", "replicas")) or 0
+        minimum -= _replicas(at(top.spec, "mpiReplicaSpecs", "Launcher"))
     return _with_minimum(subject, minimum)
 
 
@@ -67,8 +70,13 @@ def _minimum(job: Owner, field: str, required: tuple[str, ...]) -> int | Why:
     for role in required:
         if role not in specs:
             return unreadable(job, f"spec.{field}.{role} is missing")
-    replicas = {role: count(at(spec, "replicas")) or 0 for role, spec in specs.items()}
+    replicas = {role: _replicas(spec) for role, spec in specs.items()}
     empty = next((role for role, number in replicas.items() if number <= 0), None)
     if empty is not None:
         return unreadable(job, f"spec.{field}.{empty}.replicas is not above 0")
     return sum(replicas.values())
+
+
+def _replicas(role: Any) -> int:
+    number = count(at(role, "replicas"))
+    return 1 if number is None else number

@@ -1,4 +1,4 @@
-"""Which family an owner belongs to. A kind that is not here is grouped as a whole, each pod for itself."""
+"""Which rule holds for an owner, by its kind. A kind that is not here is grouped as a whole, each pod for itself."""
 
 from __future__ import annotations
 
@@ -9,29 +9,42 @@ import msgspec
 
 from grove.plan.actions import Why
 from grove.podgrouper.grouping import Grouping, Owner, fitted
-from grove.podgrouper.owners import kubeflow, ray, sets, single
+from grove.podgrouper.kinds import BUILD, INFERENCE
+from grove.podgrouper.owners import (
+    azure,
+    default,
+    deployment,
+    job,
+    job_set,
+    knative,
+    kubeflow,
+    leader_worker_set,
+    pod,
+    ray,
+    run_ai,
+)
 from grove.podgrouper.subject import Family, Subject
 
 FAMILIES: Mapping[tuple[str, str], Family] = {
-    ("", "Pod"): single.bare_pod,
-    ("apps", "Deployment"): single.deployment,
-    ("batch", "Job"): single.job,
-    ("batch", "CronJob"): single.cron_job,
-    ("jobset.x-k8s.io", "JobSet"): sets.job_set,
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): sets.leader_worker_set,
+    ("", "Pod"): pod.bare_pod,
+    ("apps", "Deployment"): deployment.deployment,
+    ("batch", "Job"): job.job,
+    ("batch", "CronJob"): job.cron_job,
+    ("jobset.x-k8s.io", "JobSet"): job_set.job_set,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): leader_worker_set.leader_worker_set,
     ("kubeflow.org", "PyTorchJob"): kubeflow.pytorch,
     ("kubeflow.org", "MPIJob"): kubeflow.mpi,
     ("kubeflow.org", "TFJob"): kubeflow.training_job("tfReplicaSpecs"),
     ("kubeflow.org", "XGBoostJob"): kubeflow.training_job("xgbReplicaSpecs", ("Master", "Worker")),
     ("kubeflow.org", "JAXJob"): kubeflow.training_job("jaxReplicaSpecs", ("Worker",)),
-    ("kubeflow.org", "Notebook"): single.notebook,
+    ("kubeflow.org", "Notebook"): default.with_priority(BUILD),
     ("ray.io", "RayCluster"): ray.ray,
     ("ray.io", "RayJob"): ray.ray,
     ("ray.io", "RayService"): ray.ray,
-    ("serving.knative.dev", "Service"): sets.knative_service,
-    ("egx.nvidia.io", "SPOTRequest"): single.inference,
-    ("run.ai", "RunaiJob"): single.run_ai_job,
-    ("amlarc.azureml.com", "AmlJob"): sets.azure_job,
+    ("serving.knative.dev", "Service"): knative.knative_service,
+    ("egx.nvidia.io", "SPOTRequest"): default.with_priority(INFERENCE),
+    ("run.ai", "RunaiJob"): run_ai.run_ai_job,
+    ("amlarc.azureml.com", "AmlJob"): azure.azure_job,
 }
 
 # Owners that only wrap another: the one below them says how its pods belong together.
@@ -49,12 +62,21 @@ WRAPPERS = frozenset(
     }
 )
 
-# Kinds of which more than the metadata is read.
+# Kinds of which more than the metadata is read: those whose spec says how many pods belong together.
 READ_IN_FULL = frozenset(
-    key
-    for key, family in FAMILIES.items()
-    if family not in {single.bare_pod, single.deployment, single.job, single.cron_job, single.notebook}
-    and family not in {single.inference, single.run_ai_job, sets.knative_service}
+    {
+        ("jobset.x-k8s.io", "JobSet"),
+        ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+        ("kubeflow.org", "PyTorchJob"),
+        ("kubeflow.org", "MPIJob"),
+        ("kubeflow.org", "TFJob"),
+        ("kubeflow.org", "XGBoostJob"),
+        ("kubeflow.org", "JAXJob"),
+        ("ray.io", "RayCluster"),
+        ("ray.io", "RayJob"),
+        ("ray.io", "RayService"),
+        ("amlarc.azureml.com", "AmlJob"),
+    }
 )
 
 
@@ -63,7 +85,7 @@ def by_owner(subject: Subject) -> Grouping | Why:
     top = subject.top
     if (top.group, top.kind) in WRAPPERS and subject.owners:
         return by_owner(subject.below(_filled(subject.below().top, top)))
-    found = FAMILIES.get((top.group, top.kind), single.one_group)(subject)
+    found = FAMILIES.get((top.group, top.kind), default.one_group)(subject)
     return found if isinstance(found, Why) else replace(found, name=fitted(found.name))
 
 
