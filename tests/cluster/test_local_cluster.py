@@ -147,6 +147,17 @@ class TestSharedCluster:
         wait_for(cluster, namespace, "pod/held", "jsonpath={.status.podIP}")
         cluster.kubectl("delete", "pod/held", "-n", namespace, "--timeout=30s")
 
+    def test_a_pod_is_ended_once_and_what_takes_its_name_is_left_alone(
+        self, cluster: RunningCluster, namespace: str
+    ) -> None:
+        for name in ("first", "second", "last"):
+            create(cluster, namespace, pod(name))
+            wait_for(cluster, namespace, f"pod/{name}", "condition=Ready")
+            cluster.kubectl("delete", f"pod/{name}", "-n", namespace, "--timeout=30s")
+        told = [line for line in cluster.files.log("kwok").read_text().splitlines() if namespace in line]
+        assert sum('"Delete pod"' in line for line in told) == 3
+        assert [line for line in told if "failed to apply stage" in line] == []
+
     def test_crash_annotation_breaks_a_pod_until_it_is_removed(self, cluster: RunningCluster, namespace: str) -> None:
         create(cluster, namespace, pod("fragile"))
         wait_for(cluster, namespace, "pod/fragile", "condition=Ready")

@@ -4,6 +4,10 @@ A pod becomes Ready at once, with two exceptions that annotations steer. A pod w
 held before Initialized until somebody who ran the waiting program for real sets INITC_FINISHED; and CRASH puts a pod
 into a crash loop until it is removed. One jq expression names the transition that is due, `<is>><wanted>`, and every
 stage answers to some of these names, so that no pod ever matches two stages.
+
+A pod is ended by a delete without grace, and kwok deletes by name: whatever has that name by then. The API server tells
+of that very delete once more before the pod is gone, so a pod that has no grace left matches no stage. Otherwise a
+second delete would meet the pod that was made in its place.
 """
 
 from __future__ import annotations
@@ -28,7 +32,9 @@ _TRANSITION = f"""
    elif $notes["{CRASH}"] == "true" then "crashed"
    elif $is == "running" and any(.metadata.ownerReferences[]?; .kind == "Job") then "done"
    else "running" end) as $wanted
-| if .metadata.deletionTimestamp then "deleting" else "\\($is)>\\($wanted)" end
+| if .metadata.deletionTimestamp == null then "\\($is)>\\($wanted)"
+  elif .metadata.deletionGracePeriodSeconds == 0 then "deleted"
+  else "deleting" end
 """
 
 _ADDRESSES = """
