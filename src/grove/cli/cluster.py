@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from grove.cli.offered_names import namespace_names
+
 if TYPE_CHECKING:
     from grove.runtime.client import Client
 
@@ -82,7 +84,12 @@ def cluster_options(command: Command) -> Command:
     options = (
         click.option("--kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig file to use."),
         click.option("--context", help="The context of the kubeconfig to use."),
-        click.option("-n", "--namespace", help="The namespace; by default that of the context."),
+        click.option(
+            "-n",
+            "--namespace",
+            shell_complete=namespace_names,
+            help="The namespace; by default that of the context.",
+        ),
         click.option(
             "--request-timeout", type=float, default=30.0, metavar="SECONDS", help="How long one request may take."
         ),
