@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 from sample_sets import LATER, NOW, budget, changed, clique, group, pod_clique_set, running, spec, update, with_image
 
 from grove.api.kinds import POD_CLIQUES, POD_GANGS, PODS, SCALING_GROUPS
@@ -219,6 +220,40 @@ def test_the_deadline_counts_from_the_last_progress() -> None:
     progressing = condition(set_status(model).conditions, "Progressing")
     assert progressing is not None
     assert progressing.status == "True"
+
+
+def test_a_pod_that_comes_and_goes_does_not_put_the_deadline_off() -> None:
+    wanted = spec(1, {"progressDeadlineSeconds": 600}, cliques=[clique("a", 2, minAvailable=1)])
+    model = running(wanted)
+    model.conduct = Conduct(starts=lambda pod: pod.metadata.name != "web-0-a-1")
+    update(model, with_image(wanted, "v2"))
+    for minutes in range(1, 12):
+        model.mark("web-0-a-0", ready=minutes % 2 == 0)
+        model.settle(LATER + timedelta(minutes=minutes))
+    progressing = condition(set_status(model).conditions, "Progressing")
+    assert progressing is not None
+    assert (progressing.status, progressing.reason) == ("False", "ProgressDeadlineExceeded")
+
+
+def test_pods_that_come_after_a_scale_count_as_progress_whatever_was_reached_before() -> None:
+    wanted = spec(1, {"progressDeadlineSeconds": 600}, cliques=[clique("a", 4, minAvailable=1)])
+    model = running(wanted)
+    model.conduct = Conduct(starts=lambda pod: pod.metadata.name != "web-0-a-3")
+    update(model, with_image(wanted, "v2"))
+    progress = set_status(model).update_progress
+    assert progress is not None
+    assert (progress.updated_pods, progress.total_pods, progress.most_updated_pods) == (3, 4, 3)
+    standing = model.objects.of(POD_CLIQUES)["web-0-a"]
+    scaled = msgspec.structs.replace(standing.spec, replicas=3)
+    model.objects.replace(POD_CLIQUES, msgspec.structs.replace(standing, spec=scaled))
+    model.mark("web-0-a-0", ready=False)
+    model.settle(LATER + timedelta(minutes=5))
+    model.mark("web-0-a-0", ready=True)
+    moved = LATER + timedelta(minutes=9)
+    model.settle(moved)
+    progress = set_status(model).update_progress
+    assert progress is not None
+    assert progress.last_progress_at == "2026-01-01T01:09:00Z"
 
 
 def test_scaled_to_zero_is_ready_and_at_rest() -> None:
