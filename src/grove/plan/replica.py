@@ -29,7 +29,7 @@ from grove.plan.replica_draft import Draft, available, carried, group_replicas
 from grove.plan.replica_pods import PodMoves, pod_actions
 from grove.plan.replica_status import replica_statuses, replica_summary
 from grove.plan.rollout import Goal, Step
-from grove.plan.turn import Mode, Turn, as_cover, turn
+from grove.plan.turn import Mode, Turn, left_alone, selection_stands, turn
 from grove.plan.views import CliqueView, clique_view, group_unit
 from grove.plan.worlds import ReplicaSummary, ReplicaWorld
 
@@ -40,13 +40,19 @@ def plan_replica(world: ReplicaWorld, now: datetime) -> tuple[Plan, ReplicaSumma
     if not mine.wanted:
         return replica_objects.removal(world)
     draft = _observe(world, mine, now)
-    if mine.surge and available(draft):
-        draft = _observe(world, as_cover(mine, world.history, carried(world)), now)
+    if _goes_on_serving(draft):
+        draft = _observe(world, left_alone(mine, world.history, carried(world)), now)
     _decide_groups(draft)
     _gather_facts(draft)
     _decide_termination(draft)
     _decide_pods(draft)
     return _compose(draft)
+
+
+def _goes_on_serving(draft: Draft) -> bool:
+    """Whether the replica serves and is not to be taken down whole: as cover for others, or by a selection of old."""
+    recreated = draft.turn.mode is Mode.RECREATE and not selection_stands(draft.world.owner)
+    return (draft.turn.surge or recreated) and available(draft)
 
 
 # 2 Units.
