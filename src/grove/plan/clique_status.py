@@ -93,7 +93,7 @@ def _write_conditions(known: CliqueFacts, update: CliqueUpdate) -> None:
     ready = f"{view.ready} of at least {view.minimum} pods ready"
     if update.reset:
         writer.set(BREACHED, False, Reason.NEVER_READY, ready)
-        writer.set(HAS_RUN, False, Reason.NOT_RUN, "recreated; " + ready)
+        writer.set(HAS_RUN, False, Reason.NOT_RUN, ready)
         return
     breach = known.breach
     if known.updating:

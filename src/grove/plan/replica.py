@@ -98,6 +98,8 @@ def _decide_groups(draft: Draft) -> None:
         goal = Goal(replicas, allowed, rolling, draft.turn.paused, noun=f"{group.name} replica")
         step = rollout.next_step(units, goal)
         draft.group_steps[group.name] = step
+        if rolling:
+            draft.rolling_groups.add(group.name)
         if step.wait:
             draft.waits.append(Wait(name, step.wait))
         staying = {u.index for u in units if not u.leaving} - set(step.remove)
@@ -132,8 +134,7 @@ def _updating(draft: Draft, view: CliqueView) -> bool:
         rolling, step = _pod_step(draft, view)
         return rolling and not step.at_rest
     unit = draft.group_views(view.slot.group.name)[view.slot.group_index]
-    progress_of_group = draft.world.group_status(view.slot.group_name).update_progress
-    rolling = progress_of_group is not None and not progress_of_group.update_ended_at
+    rolling = view.slot.group.name in draft.rolling_groups
     return any(v.outdated for v in unit) or (rolling and not all(v.available for v in unit))
 
 
