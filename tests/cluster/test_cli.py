@@ -16,6 +16,8 @@ from pod_moves import PodMoves
 from scenario_objects import Json, clique, packed, pod_clique_set
 from workbench import SETS, Workbench
 
+from grove.localcluster.components import kubectl_binary
+
 CRASH = {"local.grove.io/crash": "true"}
 
 
@@ -450,6 +452,26 @@ def test_a_support_bundle_holds_answers_and_objects_but_no_secrets(bench: Workbe
     whole = "".join(files.values())
     assert "hunter2" not in whole
     assert "hunter3" not in whole
+
+
+def test_names_are_completed_from_the_cluster_for_a_shell_and_for_kubectl(bench: Workbench) -> None:
+    bench.create(bench.placed(pod_clique_set("demo", clique("w", 1))))
+    programs = Path(sys.executable).parent
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(bench.cluster.kubeconfig),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+    }
+    words = f"grove explain -n {bench.namespace} d"
+    asked = {"_GROVE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "4"}
+
+    shell = subprocess.run([programs / "grove"], capture_output=True, text=True, check=True, env=environment | asked)
+    kubectl = subprocess.run(
+        [kubectl_binary(), "__complete", *words.split()], capture_output=True, text=True, check=True, env=environment
+    )
+
+    assert shell.stdout == "plain,demo\n"
+    assert kubectl.stdout.splitlines() == ["demo", ":4"]
 
 
 def test_what_is_not_there_is_said_in_one_line(bench: Workbench) -> None:

@@ -119,7 +119,7 @@ def run(work: Callable[[Client, str], Awaitable[T]], target: Target) -> T:
     except ConnectionConfigError as error:
         raise Failure(str(error), "name another file with --kubeconfig") from None
     except ApiError as error:
-        raise _explained(error) from None
+        raise explained(error) from None
     except click.ClickException:
         raise
     except Exception as error:
@@ -134,7 +134,8 @@ def quiet_exit() -> NoReturn:
     sys.exit(0)
 
 
-def _explained(error: Any) -> Failure:
+def explained(error: Any) -> Failure:
+    """An answer of the API server as a failure with a hint."""
     from grove.runtime import errors
 
     hints: dict[type[Exception], str] = {

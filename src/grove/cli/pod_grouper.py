@@ -29,6 +29,10 @@ def pod_grouper(kubeconfig: Path | None, context: str | None, log_format: Any, l
 
     \b
     Exit codes: 0 stopped, 1 failed, 2 the kubeconfig cannot be used.
+
+    \b
+    Example:
+      grove pod-grouper --log-format text
     """
     from grove.apps import pod_grouper as app
     from grove.cli.operator import _use_fast_loop
