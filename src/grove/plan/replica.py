@@ -67,8 +67,8 @@ def _observe(world: ReplicaWorld, mine: Turn, now: datetime) -> Draft:
 
 
 def _view(world: ReplicaWorld, mine: Turn, slot: Slot) -> CliqueView:
-    target = mine.revision.cliques[slot.template.name].hash
-    return clique_view(slot, world.cliques.get(slot.name), world.pods.get(slot.name, ()), target)
+    target, latest = (revision.cliques[slot.template.name].hash for revision in (mine.revision, world.history[-1]))
+    return clique_view(slot, world.cliques.get(slot.name), world.pods.get(slot.name, ()), target, latest)
 
 
 def _existing(world: ReplicaWorld, group: ScalingGroupConfig) -> set[int]:

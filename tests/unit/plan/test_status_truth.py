@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import msgspec
+import pytest
 from sample_sets import LATER, NOW, budget, changed, clique, group, pod_clique_set, running, spec, update, with_image
 
 from grove.api.kinds import POD_CLIQUES, POD_GANGS, PODS, SCALING_GROUPS
@@ -74,6 +76,25 @@ def test_updated_replicas_follow_every_step_of_an_update() -> None:
     # Existing, updated, ready: one pod goes, comes back new, is ready; then the other.
     assert list(dict.fromkeys(seen)) == [(1, 0, 1), (2, 1, 1), (1, 1, 1), (2, 2, 1), (2, 2, 2)]
     assert set_status(model).updated_replicas == 1
+
+
+@pytest.mark.parametrize("strategy", [{"type": "ReplicaRecreate"}, {"partition": 2}, {"paused": True}], ids=str)
+def test_a_replica_that_is_held_counts_nothing_as_updated_that_the_set_no_longer_asks_for(strategy: Any) -> None:
+    wanted = spec(
+        2,
+        strategy,
+        cliques=[clique("a", 2), clique("b"), clique("c")],
+        podCliqueScalingGroups=[group("g", ["b"], 2)],
+    )
+    model = running(wanted)
+    model.conduct = Conduct(starts=lambda pod: False)
+    update(model, with_image(wanted, "v2", "a", "b"))
+    cliques, held = model.objects.of(POD_CLIQUES), model.objects.of(SCALING_GROUPS)["web-1-g"].status
+    counted = {name: item.status.updated_replicas for name, item in cliques.items() if item.status and "web-1" in name}
+    assert counted == {"web-1-a": 0, "web-1-g-0-b": 0, "web-1-g-1-b": 0, "web-1-c": 1}
+    assert held is not None
+    assert (held.updated_replicas, held.available_replicas) == (0, 2)
+    assert set_status(model).updated_replicas == 0
 
 
 def test_the_lists_of_an_update_name_what_goes_and_what_went() -> None:
