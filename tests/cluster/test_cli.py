@@ -8,63 +8,15 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import IO
 
-import pytest
-import yaml
-from pod_moves import PodMoves
+from grove_command import evidence, explained, grove, run_set, until_explained, watching, written
 from scenario_objects import Json, clique, packed, pod_clique_set
-from workbench import SETS, Workbench
+from workbench import Workbench
+
+from grove.localcluster.components import kubectl_binary
 
 CRASH = {"local.grove.io/crash": "true"}
-
-
-def grove(bench: Workbench, *arguments: str, expect: int = 0, columns: int = 80) -> str:
-    """Run the real command; what it printed."""
-    command = [sys.executable, "-m", "grove.cli.main", *arguments]
-    where = ["--kubeconfig", str(bench.cluster.kubeconfig), "-n", bench.namespace]
-    environment = {**os.environ, "COLUMNS": str(columns)}
-    done = subprocess.run([*command, *where], capture_output=True, text=True, check=False, env=environment, timeout=120)
-    assert "Traceback" not in done.stderr
-    assert done.returncode == expect, f"{arguments} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-def explained(bench: Workbench, name: str) -> Json:
-    answer: Json = json.loads(grove(bench, "explain", name, "-o", "json"))
-    return answer
-
-
-def until_explained(bench: Workbench, name: str, tier: str) -> Json:
-    """Ask until the situation has arrived; the answer then."""
-    last: list[Json] = []
-
-    def asked() -> Json | None:
-        last[:] = [explained(bench, name)]
-        return last[0] if last[0]["tier"] == tier else None
-
-    try:
-        return bench.until(f"{name} to be {tier}", asked) or {}
-    except AssertionError as late:
-        raise AssertionError(f"{late}\nlast answer: {json.dumps(last, indent=1)}") from None
-
-
-def evidence(answer: Json, title: str) -> str:
-    return "\n".join(line for one in answer["evidence"] if one["title"] == title for line in one["lines"])
-
-
-def run_set(bench: Workbench, *cliques: Json, **options: Any) -> None:
-    """A set named `demo`, every pod of it running."""
-    wanted = bench.create(bench.placed(pod_clique_set("demo", *cliques, **options)))
-    bench.until("every pod to run", lambda: len(bench.ready()) == pods_of(wanted["spec"]))
-    bench.until_settled("demo")
-
-
-def written(bench: Workbench, path: Path, document: Json) -> str:
-    file = path / "set.yaml"
-    document.setdefault("metadata", {})["namespace"] = bench.namespace
-    file.write_text(yaml.safe_dump(document))
-    return str(file)
 
 
 # get
@@ -95,23 +47,40 @@ def test_the_tree_shows_every_pod_with_gang_node_and_domain(bench: Workbench) ->
 def test_watching_tells_what_changed_and_nothing_twice(bench: Workbench) -> None:
     bench.add_nodes(2)
     run_set(bench, clique("w", 1))
-    command = [sys.executable, "-m", "grove.cli.main", "get", "demo", "-w", "-n", bench.namespace]
-    watching = subprocess.Popen(
-        [*command, "--kubeconfig", str(bench.cluster.kubeconfig)], stdout=subprocess.PIPE, text=True
-    )
-    assert watching.stdout is not None
-    try:
-        first = [watching.stdout.readline() for _ in range(5)]
+    with watching(bench) as printed:
+        first = [printed.readline() for _ in range(5)]
         assert "demo-0-w-0" in first[4]
         bench.scale("podcliques", "demo-0-w", 2)
         news = ""
         while "demo-0-w-1" not in news:
-            news = watching.stdout.readline()
+            news = printed.readline()
             assert news, "the watch ended"
         assert not news.startswith("NAME")
-    finally:
-        watching.terminate()
-        watching.communicate()
+
+
+def test_watching_as_json_gives_one_whole_document_after_the_other(bench: Workbench) -> None:
+    bench.add_nodes(2)
+    run_set(bench, clique("w", 1))
+    with watching(bench, "-o", "json") as printed:
+        assert pods_in(document(printed)) == {"demo-0-w-0"}
+        bench.scale("podcliques", "demo-0-w", 2)
+        while pods_in(document(printed)) != {"demo-0-w-0", "demo-0-w-1"}:
+            pass
+
+
+def document(printed: IO[str]) -> Json:
+    """The next document: it ends with the first line that closes the outermost brace."""
+    lines = [printed.readline()]
+    assert lines == ["{\n"]
+    while lines[-1] != "}\n":
+        lines.append(printed.readline())
+        assert lines[-1], "the watch ended"
+    found: Json = json.loads("".join(lines))
+    return found
+
+
+def pods_in(found: Json) -> set[str]:
+    return {p["name"] for s in found["items"] for r in s["members"] for c in r["cliques"] for p in c["pods"]}
 
 
 # explain: every tier
@@ -246,159 +215,6 @@ def test_a_crashing_parent_is_the_reason_and_not_those_who_wait_for_it(bench: Wo
     )
 
 
-# rollout
-
-
-def test_status_ends_with_0_when_done_and_2_when_time_is_up(bench: Workbench) -> None:
-    bench.add_nodes(2)
-    run_set(bench, clique("w", 2, 1))
-    assert "is up to date" in grove(bench, "rollout", "status", "demo")
-
-    assert "paused" in grove(bench, "rollout", "pause", "demo")
-    bench.set_image("demo", "example/main:2")
-    bench.until("the pause to be seen", lambda: explained(bench, "demo")["reason"] == "UpdatePaused")
-    assert "demo: paused" in grove(bench, "rollout", "status", "demo", "--timeout", "1s", expect=2)
-    assert "demo: paused" in grove(bench, "rollout", "status", "demo", "--no-watch", expect=2)
-
-    assert "resumed" in grove(bench, "rollout", "resume", "demo")
-    assert "already running" in grove(bench, "rollout", "resume", "demo")
-    assert "2 of 2 pods updated" in grove(bench, "rollout", "status", "demo", "--timeout", "60s").splitlines()[-1]
-
-
-def test_status_ends_with_1_when_the_update_is_stuck(bench: Workbench) -> None:
-    bench.add_nodes(1)
-    run_set(bench, clique("w", 1), strategy={"type": "RollingRecreate", "progressDeadlineSeconds": 2})
-
-    def too_large(spec: Json) -> None:
-        container = spec["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]
-        container["resources"]["requests"]["cpu"] = "40"
-
-    bench.edit("demo", too_large)
-
-    assert "stuck" in grove(bench, "rollout", "status", "demo", "--timeout", "60s", expect=1)
-    assert until_explained(bench, "demo", "can never fit")["reason"] == "TooLargeForCluster"
-
-
-def test_history_undo_and_restart(bench: Workbench) -> None:
-    bench.add_nodes(2)
-    run_set(bench, clique("a", 1), clique("b", 1))
-    bench.set_image("demo", "example/main:2", "a")
-    grove(bench, "rollout", "status", "demo", "--timeout", "60s")
-
-    told = grove(bench, "rollout", "history", "demo")
-    assert "a: podSpec.containers[main].image example/main:1 → example/main:2" in told
-    assert "revision 2" in told
-
-    assert "rolled back to revision 1" in grove(bench, "rollout", "undo", "demo")
-    grove(bench, "rollout", "status", "demo", "--timeout", "60s")
-    assert {p["spec"]["containers"][0]["image"] for p in bench.pods()} == {"example/main:1"}
-    views = json.loads(grove(bench, "rollout", "history", "demo", "-o", "json"))
-    assert [(v["number"], v["current"]) for v in views] == [(2, False), (3, True)]
-    grove(bench, "rollout", "undo", "demo", "--to-revision", "3", expect=1)
-
-    before = {p["metadata"]["name"]: p["metadata"]["uid"] for p in bench.pods()}
-    assert "restarted" in grove(bench, "rollout", "restart", "demo", "--clique", "b")
-    grove(bench, "rollout", "status", "demo", "--timeout", "60s")
-    after = {p["metadata"]["name"]: p["metadata"]["uid"] for p in bench.pods()}
-    assert before["demo-0-a-0"] == after["demo-0-a-0"]
-    assert before["demo-0-b-0"] != after["demo-0-b-0"]
-
-
-STORIES: dict[str, tuple[list[Json], dict[str, Any]]] = {
-    "pods one by one": ([clique("w", 3, 2)], {}),
-    "pods two at a time": ([clique("w", 4, 1, updateStrategy={"maxUnavailable": 2})], {}),
-    "pods with surge": ([clique("w", 2, 1, updateStrategy={"maxUnavailable": 0, "maxSurge": 1})], {}),
-    "group replicas": (
-        [clique("a", 1), clique("b", 1)],
-        {"podCliqueScalingGroups": [{"name": "g", "cliqueNames": ["a", "b"], "replicas": 3, "minAvailable": 1}]},
-    ),
-    "group replicas with surge": (
-        [clique("a", 1)],
-        {
-            "podCliqueScalingGroups": [
-                {
-                    "name": "g",
-                    "cliqueNames": ["a"],
-                    "replicas": 2,
-                    "minAvailable": 1,
-                    "updateStrategy": {"maxUnavailable": 0, "maxSurge": 1},
-                }
-            ]
-        },
-    ),
-    "one replica after the other": ([clique("w", 2, 1)], {"replicas": 2}),
-    "whole replicas with surge": (
-        [clique("w", 2)],
-        {
-            "replicas": 2,
-            "strategy": {"type": "ReplicaRecreate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
-        },
-    ),
-    "a whole replica": ([clique("a", 2), clique("b", 1)], {"strategy": {"type": "ReplicaRecreate"}}),
-}
-
-
-def pods_of(spec: Json) -> int:
-    """How many pods a set asks for."""
-    groups = {c: g["replicas"] for g in spec["template"].get("podCliqueScalingGroups", []) for c in g["cliqueNames"]}
-    cliques = spec["template"]["cliques"]
-    return int(spec["replicas"]) * sum(int(c["spec"]["replicas"]) * groups.get(c["name"], 1) for c in cliques)
-
-
-def pod_steps(planned: Json) -> list[list[str]]:
-    """What a preview says of pods, step by step. Pods of a clique that is removed go with it, without being named."""
-    found, made = [], set()
-    for step in planned["steps"]:
-        moves = [f"{m['verb']} {m['name']}" for m in step["moves"] if m["kind"] == "Pod"]
-        made |= {m["name"] for m in step["moves"] if m["kind"] == "Pod" and m["verb"] == "create"}
-        gone = {m["name"] for m in step["moves"] if m["kind"] == "PodClique" and m["verb"] == "delete"}
-        moves += [f"delete {name}" for name in sorted(made) if name.rpartition("-")[0] in gone]
-        found.append(moves)
-    return [moves for moves in found if moves]
-
-
-@pytest.mark.parametrize("story", STORIES)
-def test_what_plan_says_is_what_happens_step_by_step(bench: Workbench, story: str, tmp_path: Path) -> None:
-    cliques, options = STORIES[story]
-    bench.add_nodes(8)
-    wanted = bench.placed(pod_clique_set("demo", *json.loads(json.dumps(cliques)), **options))
-    bench.create(wanted)
-    # A unit that still starts would be replaced first: the plan is about a set at rest.
-    bench.until("every pod to run", lambda: len(bench.ready()) == pods_of(wanted["spec"]))
-    bench.until_settled("demo")
-    for one in wanted["spec"]["template"]["cliques"]:
-        one["spec"]["podSpec"]["containers"][0]["image"] = "example/main:2"
-    file = written(bench, tmp_path, wanted)
-
-    planned = json.loads(grove(bench, "rollout", "plan", "-f", file, "--json"))
-    assert planned["completes"]
-    assert planned["blockers"] == []
-    with PodMoves(bench) as moves:
-        bench.patch(SETS, "demo", {"spec": wanted["spec"]})
-        grove(bench, "rollout", "status", "demo", "--timeout", "90s")
-        bench.until_settled("demo")
-
-    steps = pod_steps(planned)
-    happened = list(moves.seen)
-    for expected in steps:
-        step, happened = happened[: len(expected)], happened[len(expected) :]
-        assert sorted(step) == sorted(expected), f"planned {steps}, happened {moves.seen}"
-    assert happened == [], f"planned {steps}, happened {moves.seen}"
-    assert grove(bench, "rollout", "plan", "-f", file).endswith("no pod is restarted\n")
-
-
-def test_a_plan_that_would_not_fit_says_so(bench: Workbench, tmp_path: Path) -> None:
-    bench.add_nodes(2)
-    wanted = bench.placed(pod_clique_set("demo", clique("w", 2)))
-    bench.create(wanted)
-    bench.until_settled("demo")
-    wanted["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["resources"]["requests"]["cpu"] = "40"
-
-    planned = json.loads(grove(bench, "rollout", "plan", "-f", written(bench, tmp_path, wanted), "--json"))
-
-    assert any("would not fit" in blocker for blocker in planned["blockers"])
-
-
 # topology, whatif, diagnose
 
 
@@ -450,6 +266,26 @@ def test_a_support_bundle_holds_answers_and_objects_but_no_secrets(bench: Workbe
     whole = "".join(files.values())
     assert "hunter2" not in whole
     assert "hunter3" not in whole
+
+
+def test_names_are_completed_from_the_cluster_for_a_shell_and_for_kubectl(bench: Workbench) -> None:
+    bench.create(bench.placed(pod_clique_set("demo", clique("w", 1))))
+    programs = Path(sys.executable).parent
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(bench.cluster.kubeconfig),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+    }
+    words = f"grove explain -n {bench.namespace} d"
+    asked = {"_GROVE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "4"}
+
+    shell = subprocess.run([programs / "grove"], capture_output=True, text=True, check=True, env=environment | asked)
+    kubectl = subprocess.run(
+        [kubectl_binary(), "__complete", *words.split()], capture_output=True, text=True, check=True, env=environment
+    )
+
+    assert shell.stdout == "plain,demo\n"
+    assert kubectl.stdout.splitlines() == ["demo", ":4"]
 
 
 def test_what_is_not_there_is_said_in_one_line(bench: Workbench) -> None:

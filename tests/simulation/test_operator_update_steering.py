@@ -86,6 +86,23 @@ async def test_switching_from_rolling_to_recreate_in_the_middle_ends_updated() -
     assert sim.status("w")["updateProgress"]["updateEndedAt"]
 
 
+@simulated
+async def test_switching_to_recreate_with_surge_in_the_middle_keeps_every_replica_until_there_is_cover() -> None:
+    sim = await _running(workload("w", 2, [clique("a", 3, 1)]))
+    serving: list[int] = []
+    sim.server.storage.listeners.append(
+        lambda table, change: serving.append(len({name.split("-")[1] for name in sim.ready_pods()}))
+    )
+    await sim.people.set_image("w", "app:2")
+    await sim.until(lambda: "app:2" in {sim.images()[name] for name in sim.ready_pods()})
+    await sim.people.set_strategy("w", type="ReplicaRecreate", rollingUpdate={"maxUnavailable": 0, "maxSurge": 1})
+    await sim.settle()
+    assert _all(sim, "app:2")
+    assert min(serving) == 2
+    assert max(serving) == 3
+    assert sim.status("w")["updateProgress"]["updateEndedAt"]
+
+
 # Steering.
 
 
@@ -142,6 +159,21 @@ async def test_an_update_without_progress_says_so_after_its_deadline_and_recover
     await sim.settle()
     assert sim.condition(POD_CLIQUE_SETS, "w", "Progressing")["status"] == "True"
     assert sim.condition(POD_CLIQUE_SETS, "w", "Stalled")["status"] == "False"
+
+
+@simulated
+async def test_a_pod_that_comes_and_goes_is_no_progress() -> None:
+    sim = await _running(workload("w", 1, [clique("a", 2, 1)], strategy={"progressDeadlineSeconds": 120}))
+    sim.cluster.behave = lambda pod: PodBehaviour(
+        never_ready=pod["metadata"]["name"] == "w-0-a-1" and image_of(pod) == "app:2"
+    )
+    await sim.people.set_image("w", "app:2")
+    await sim.until(lambda: sim.images().get("w-0-a-1") == "app:2")
+    for _ in range(8):
+        await asyncio.sleep(20)
+        sim.cluster.crash_pod("default", "w-0-a-0")
+    progressing = sim.condition(POD_CLIQUE_SETS, "w", "Progressing")
+    assert (progressing["status"], progressing["reason"]) == ("False", "ProgressDeadlineExceeded")
 
 
 @simulated

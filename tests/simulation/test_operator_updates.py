@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from operator_harness import Json, Simulation, clique, group, image_of, is_leaving, is_ready, simulated, workload
 
 from grove.api.kinds import CONTROLLER_REVISIONS, POD_CLIQUE_SETS, POD_CLIQUES, SCALING_GROUPS
+from grove.plan import pods, replica_pods
 from grove.testing.kubelet import PodBehaviour
 
 
@@ -196,6 +198,42 @@ async def test_an_update_is_quiet_afterwards() -> None:
     sim.start_operator()
     await asyncio.sleep(600)
     assert sim.writes() == []
+
+
+@pytest.mark.parametrize("kind", ["RollingRecreate", "ReplicaRecreate"])
+def test_an_operator_that_renders_pods_differently_restarts_none(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upgrade: what the operator adds to pods has changed; it reaches new pods and restarts none."""
+
+    async def story() -> None:
+        ordered = [clique("a", 2), clique("b", 1, after=["a"])]
+        more: Json = {"cliqueStartupType": "CliqueStartupTypeExplicit", "strategy": {"type": kind}}
+        sim = await _running(workload("w", 2, ordered, **more))
+        await sim.operators.pop().stop()
+        before = {n: p["metadata"]["uid"] for n, p in sim.pods().items()}
+        rendered = pods.pod
+        added = {"name": "NEW_DEFAULT", "value": "1"}
+
+        def upgraded(*args: Any, **kwargs: Any) -> Json:
+            body = rendered(*args, **kwargs)
+            for container in body["spec"].get("initContainers", ()):
+                container["image"] = "grove:next"
+            body["spec"]["containers"] = [{**c, "env": [*c["env"], added]} for c in body["spec"]["containers"]]
+            return body
+
+        monkeypatch.setattr(replica_pods, "pod", upgraded)
+        sim.server.log.clear()
+        sim.start_operator()
+        await asyncio.sleep(600)
+        assert {n: p["metadata"]["uid"] for n, p in sim.pods().items()} == before
+        assert sim.writes() == []
+        await sim.people.delete_pod("w-0-b-0")
+        await sim.settle()
+        spec = sim.pods()["w-0-b-0"]["spec"]
+        assert added in spec["containers"][0]["env"]
+        assert spec["initContainers"][0]["image"] == "grove:next"
+        assert [n for n, p in sim.pods().items() if p["metadata"]["uid"] != before[n]] == ["w-0-b-0"]
+
+    simulated(story)()
 
 
 @simulated

@@ -113,7 +113,7 @@ class PodCliqueStatus(Model, omit_defaults=False):
     ready_replicas: Annotated[int, doc("Pods that are ready.", default=0)] = 0
     scheduled_replicas: Annotated[int, doc("Pods that have a node.", default=0)] = 0
     schedule_gated_replicas: Annotated[int, doc("Pods that wait for their gang to be complete.", default=0)] = 0
-    updated_replicas: Annotated[int, doc("Pods made from the current template.", default=0)] = 0
+    updated_replicas: Annotated[int, doc("Pods made from the template the set asks for now.", default=0)] = 0
     hpa_pod_selector: Annotated[str | None, doc("The label selector autoscalers count pods by.")] = None
     current_pod_clique_set_generation_hash: Annotated[
         str | None, doc("The version of the PodCliqueSet fully reached.")

@@ -242,6 +242,10 @@ class PodCliqueSetUpdateProgress(Model):
     total_pod_clique_scaling_groups_count: Annotated[int, doc("Scaling groups in all.", default=0)] = 0
     updating_replicas: Annotated[list[UpdatingReplica], doc("The replicas the update is working on.", **atomic())] = []
     updated_pods: Annotated[int, doc("Ready pods made from the new template.", default=0)] = 0
+    total_pods: Annotated[int, doc("Pods asked for, those of surge replicas included.", default=0)] = 0
+    most_updated_pods: Annotated[
+        int, doc("The most updatedPods has been since the update took up these replicas.", default=0)
+    ] = 0
     last_progress_at: Annotated[str | None, doc("When the update last moved.", format="date-time")] = None
 
 

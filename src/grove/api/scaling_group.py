@@ -64,7 +64,9 @@ class ScalingGroupStatus(Model, omit_defaults=False):
     replicas: Annotated[int, doc("Replicas that exist.", default=0)] = 0
     scheduled_replicas: Annotated[int, doc("Replicas of which each clique has its minimum on nodes.", default=0)] = 0
     available_replicas: Annotated[int, doc("Replicas of which each clique has its minimum ready.", default=0)] = 0
-    updated_replicas: Annotated[int, doc("Replicas made from the current templates.", default=0)] = 0
+    updated_replicas: Annotated[
+        int, doc("Available replicas made from the templates the set asks for now.", default=0)
+    ] = 0
     selector: Annotated[str | None, doc("The label selector autoscalers count pods by.")] = None
     current_pod_clique_set_generation_hash: Annotated[
         str | None, doc("The version of the PodCliqueSet fully reached.")

@@ -79,8 +79,8 @@ class Engine:
     def __init__(
         self, client: Client, configuration: OperatorConfiguration, clock: Clock, **options: Unpack[EngineOptions]
     ) -> None:
-        """The embedded pod-grouper keeps the PodGroups of our own gangs, from the caches there are; when it is enabled for
-        the pods of other workloads too, it is the whole of it, with caches of its own.
+        """The embedded pod-grouper keeps the PodGroups of our own gangs, from the caches there are; when it is enabled
+        for the pods of other workloads too, it is the whole of it, with caches of its own.
         """
         recorder, metrics, authority = options.get("recorder"), options.get("metrics"), options.get("authority")
         settings = settings_of(configuration, options.get("init_image", "grove:latest"))

@@ -22,8 +22,9 @@ def bench(scenarios: tuple[str, ...], as_json: bool, name: str, results: Path, k
     """Measure SCENARIOS in one run; without any, those `make bench` runs.
 
     \b
-    grove bench flat-1000
-    grove bench --json flat-1000 many-500
+    Examples:
+      grove bench flat-1000
+      grove bench --json flat-1000 many-500
     """
     from grove.bench import report
     from grove.bench.scenarios import DEFAULT, SCENARIOS

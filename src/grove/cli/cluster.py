@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from grove.cli.offered_names import namespace_names
+
 if TYPE_CHECKING:
     from grove.runtime.client import Client
 
@@ -82,7 +84,12 @@ def cluster_options(command: Command) -> Command:
     options = (
         click.option("--kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig file to use."),
         click.option("--context", help="The context of the kubeconfig to use."),
-        click.option("-n", "--namespace", help="The namespace; by default that of the context."),
+        click.option(
+            "-n",
+            "--namespace",
+            shell_complete=namespace_names,
+            help="The namespace; by default that of the context.",
+        ),
         click.option(
             "--request-timeout", type=float, default=30.0, metavar="SECONDS", help="How long one request may take."
         ),
@@ -112,7 +119,7 @@ def run(work: Callable[[Client, str], Awaitable[T]], target: Target) -> T:
     except ConnectionConfigError as error:
         raise Failure(str(error), "name another file with --kubeconfig") from None
     except ApiError as error:
-        raise _explained(error) from None
+        raise explained(error) from None
     except click.ClickException:
         raise
     except Exception as error:
@@ -127,7 +134,8 @@ def quiet_exit() -> NoReturn:
     sys.exit(0)
 
 
-def _explained(error: Any) -> Failure:
+def explained(error: Any) -> Failure:
+    """An answer of the API server as a failure with a hint."""
     from grove.runtime import errors
 
     hints: dict[type[Exception], str] = {

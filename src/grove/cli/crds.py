@@ -6,12 +6,14 @@ import asyncio
 import difflib
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import click
 import yaml
 
 from grove.api import crd
+from grove.cli.cluster import Failure, explained
 from grove.runtime import requests
 from grove.runtime.client import Client
 from grove.runtime.config_error import ConnectionConfigError
@@ -26,26 +28,37 @@ ESTABLISH_SECONDS = 30.0
 CRDS: Resource[Json] = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", Json, namespaced=False
 )
-_kubeconfig = click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Which cluster.")
+
+
+def _which_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    command = click.option("--context", help="The context of the kubeconfig to use.")(command)
+    return click.option("--kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig file to use.")(command)
 
 
 @click.group()
 def crds() -> None:
-    """Install Grove's kinds in a cluster, or see what would change."""
+    """Install Grove's kinds in a cluster, or see what would change.
+
+    \b
+    Examples:
+      grove crds diff          what an install would change; exit code 1 when anything would
+      grove crds install
+      grove crds show > crds.yaml
+    """
 
 
 @crds.command()
-@_kubeconfig
-def install(kubeconfig: str | None) -> None:
+@_which_cluster
+def install(kubeconfig: Path | None, context: str | None) -> None:
     """Apply the five CustomResourceDefinitions and wait until they are served."""
-    _run(kubeconfig, install_all)
+    _run(install_all, kubeconfig, context)
 
 
 @crds.command()
-@_kubeconfig
-def diff(kubeconfig: str | None) -> None:
+@_which_cluster
+def diff(kubeconfig: Path | None, context: str | None) -> None:
     """Show what install would change. The exit status is 1 when anything would."""
-    sys.exit(1 if _run(kubeconfig, diff_all) else 0)
+    sys.exit(1 if _run(diff_all, kubeconfig, context) else 0)
 
 
 @crds.command()
@@ -107,9 +120,9 @@ async def _established(client: Client, name: str) -> None:
             await asyncio.sleep(0.1)
 
 
-def _run(kubeconfig: str | None, work: Callable[[Client], Awaitable[bool]]) -> bool:
+def _run(work: Callable[[Client], Awaitable[bool]], kubeconfig: Path | None, context: str | None) -> bool:
     async def connected() -> bool:
-        transport = connect(load(kubeconfig))
+        transport = connect(load(kubeconfig, context))
         try:
             return await work(Client(transport, field_manager=FIELD_MANAGER))
         finally:
@@ -118,9 +131,11 @@ def _run(kubeconfig: str | None, work: Callable[[Client], Awaitable[bool]]) -> b
     try:
         return asyncio.run(connected())
     except TimeoutError:
-        raise click.ClickException("the API server did not serve the new kinds in time") from None
-    except (ApiError, ConnectionConfigError) as error:
-        raise click.ClickException(str(error)) from None
+        raise Failure("the API server did not serve the new kinds in time") from None
+    except ConnectionConfigError as error:
+        raise Failure(str(error), "name another file with --kubeconfig") from None
+    except ApiError as error:
+        raise explained(error) from None
 
 
 def _text(value: Json) -> str:

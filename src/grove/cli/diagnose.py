@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grove.cli.cluster import Target, cluster_options, run
+from grove.cli.offered_names import set_names
 
 if TYPE_CHECKING:
     from grove.insight.snapshot import Snapshot
@@ -21,7 +22,7 @@ _LOG_LINES = 2000
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=set_names)
 @cluster_options
 @click.option("-A", "--all-namespaces", is_flag=True, help="Collect from all namespaces.")
 @click.option("-o", "--output", "path", type=click.Path(path_type=Path, dir_okay=False), help="The file to write.")

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from grove.cli.cluster import Target, cluster_options, not_found, run
+from grove.cli.offered_names import set_names
 
 if TYPE_CHECKING:
     from grove.insight.findings import Explanation
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=set_names)
 @cluster_options
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="How to print.")
 def explain(name: str, target: Target, output: str) -> None:

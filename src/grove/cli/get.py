@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from grove.cli.cluster import Target, cluster_options, not_found, run
+from grove.cli.offered_names import set_names
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=set_names)
 @cluster_options
 @click.option("-A", "--all-namespaces", is_flag=True, help="Look in all namespaces.")
 @click.option("-w", "--watch", is_flag=True, help="Keep showing what changes.")

@@ -1,7 +1,7 @@
 """Follows the objects of a question by watches and draws what they amount to, whenever something changed.
 
 On a terminal one picture is kept up to date in place; anywhere else only the lines that changed are printed, so that a
-log or a pipe gets news and nothing twice.
+log or a pipe gets news and nothing twice. JSON and YAML come as whole documents, one after the other.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ async def follow(client: Client, scope: Scope, style: Style) -> None:
     in_place = sys.stdout.isatty() and style.form in ("tree", "wide")
     # Ages grow all the time: they belong in a picture, but they are no news.
     style = style if in_place else replace(style, ages=False)
+    structured = style.form in ("json", "yaml")
     async with watched(client, scope) as world:
-        with _picture() if in_place else _news() as show:
+        with _picture() if in_place else _documents(style.form) if structured else _news() as show:
             while True:
                 show(printed(world.snapshot(), style))
                 await world.change(REFRESH if in_place else None)
@@ -137,6 +138,29 @@ class _news:  # noqa: N801
             for line in lines:
                 if line not in before:
                     click.echo(line)
+            last[:] = lines
+
+        return show
+
+    def __exit__(self, *error: Any) -> None:
+        """There is nothing to put back."""
+
+
+class _documents:  # noqa: N801
+    """Prints a whole document whenever it differs from the last; in YAML, with a mark between them."""
+
+    def __init__(self, form: str) -> None:
+        self._form = form
+
+    def __enter__(self) -> Callable[[list[str]], None]:
+        last: list[str] = []
+
+        def show(lines: list[str]) -> None:
+            if lines == last:
+                return
+            if last and self._form == "yaml":
+                click.echo("---")
+            click.echo("\n".join(lines))
             last[:] = lines
 
         return show

@@ -52,7 +52,15 @@ def _plain_failures() -> Iterator[None]:
 
 @click.group()
 def local() -> None:
-    """Run a real Kubernetes on this machine: etcd, API server, controllers, simulated nodes, KAI."""
+    """Run a real Kubernetes on this machine: etcd, API server, controllers, simulated nodes, KAI.
+
+    \b
+    Examples:
+      grove local up --operator --nodes 16
+      grove local kubectl -- get nodes
+      grove local logs operator
+      grove local down
+    """
 
 
 @local.command()

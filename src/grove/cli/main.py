@@ -6,7 +6,8 @@ the imports of a slow one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -37,12 +38,43 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
 }
 
 
+class Misuse(click.ClickException):
+    """A command line that cannot be read: one line and exit status 1, as with kubectl; 2 means other things here."""
+
+    def __init__(self, error: click.UsageError) -> None:
+        where = error.ctx.command_path if error.ctx else "grove"
+        super().__init__(
+            f"{' '.join(error.format_message().split()).rstrip('.')}; `{where} --help` shows what it takes"
+        )
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"error: {self.message}", err=True)
+
+
+@contextmanager
+def _misuse_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        raise Misuse(error) from None
+
+
 class LazyGroup(click.Group):
     """A group that imports a subcommand only when it is used."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, Subcommand], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._lazy = lazy
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _misuse_in_one_line():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _misuse_in_one_line():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *self._lazy})

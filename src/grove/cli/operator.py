@@ -18,6 +18,10 @@ def operator(config: Path, kubeconfig: Path | None, context: str | None) -> None
 
     \b
     Exit codes: 0 stopped, 1 failed, 2 the configuration or the kubeconfig cannot be used.
+
+    \b
+    Example:
+      grove operator --config examples/operator-configuration.yaml
     """
     from grove.apps import operator as app
     from grove.config import ConfigurationError

@@ -35,6 +35,10 @@ def pod_grouper(kubeconfig: Path | None, context: str | None, log_format: Any, l
 
     \b
     Exit codes: 0 stopped, 1 failed, 2 an option or the kubeconfig cannot be used.
+
+    \b
+    Example:
+      grove pod-grouper --log-format text
     """
     if bool(options["default_priorities_configmap_name"]) != bool(options["default_priorities_configmap_namespace"]):
         raise click.UsageError("the ConfigMap with defaults needs both a name and a namespace")

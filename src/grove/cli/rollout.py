@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grove.cli.cluster import Failure, Target, cluster_options, not_found, run
+from grove.cli.offered_names import set_names
 
 if TYPE_CHECKING:
     from grove.api.pod_clique_set import PodCliqueSet
@@ -32,7 +33,7 @@ def rollout() -> None:
 
 
 @rollout.command()
-@click.argument("name")
+@click.argument("name", shell_complete=set_names)
 @cluster_options
 @click.option("-w/ ", "--watch/--no-watch", default=True, help="Follow until the update ends, or look once.")
 @click.option("--timeout", default="0s", help="Give up after this long, as 90s or 10m; 0s waits for ever.")
@@ -65,7 +66,7 @@ def status(name: str, target: Target, watch: bool, timeout: str) -> None:
 
 
 @rollout.command()
-@click.argument("name")
+@click.argument("name", shell_complete=set_names)
 @cluster_options
 def pause(name: str, target: Target) -> None:
     """Hold the update where it is; what is being replaced right now is finished.
@@ -78,7 +79,7 @@ def pause(name: str, target: Target) -> None:
 
 
 @rollout.command()
-@click.argument("name")
+@click.argument("name", shell_complete=set_names)
 @cluster_options
 def resume(name: str, target: Target) -> None:
     """Let a paused update go on.
@@ -106,7 +107,7 @@ def _set_paused(name: str, target: Target, paused: bool) -> None:
 
 
 @rollout.command()
-@click.argument("name")
+@click.argument("name", shell_complete=set_names)
 @cluster_options
 @click.option("--clique", "cliques", multiple=True, help="Only the pods of this clique; may be given several times.")
 def restart(name: str, target: Target, cliques: tuple[str, ...]) -> None:
@@ -135,7 +136,7 @@ def restart(name: str, target: Target, cliques: tuple[str, ...]) -> None:
 
 
 @rollout.command()
-@click.argument("name")
+@click.argument("name", shell_complete=set_names)
 @cluster_options
 @click.option("--revision", type=int, help="Show this revision alone, whole.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="How to print.")
@@ -165,7 +166,7 @@ def history(name: str, target: Target, revision: int | None, output: str) -> Non
 
 
 @rollout.command()
-@click.argument("name")
+@click.argument("name", shell_complete=set_names)
 @cluster_options
 @click.option("--to-revision", type=int, help="The revision to go back to; by default the one before the current.")
 @click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
@@ -196,7 +197,7 @@ def undo(name: str, target: Target, to_revision: int | None, dry_run: bool) -> N
 
 
 @rollout.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=set_names)
 @cluster_options
 @click.option(
     "-f", "--filename", "file", required=True, type=click.Path(path_type=Path, allow_dash=True), help="The new spec."

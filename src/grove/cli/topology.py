@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grove.cli.cluster import Failure, Target, cluster_options, run
+from grove.cli.offered_names import gang_names
 
 if TYPE_CHECKING:
     from grove.cli.output import Row
@@ -19,7 +20,11 @@ _BAR = 16
 
 @click.command()
 @cluster_options
-@click.option("--gang", help="Mark where this PodGang, or all gangs of this PodCliqueSet, sit.")
+@click.option(
+    "--gang",
+    shell_complete=gang_names,
+    help="Mark where this PodGang, or all gangs of this PodCliqueSet, sit.",
+)
 @click.option("--shape", "shapes", multiple=True, metavar="PODSxGPUS", help="Which gangs to look for room for: 8x8.")
 @click.option("--hosts", is_flag=True, help="Show the narrowest level too.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="How to print.")

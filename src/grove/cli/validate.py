@@ -55,9 +55,12 @@ class Unusable(click.ClickException):
 
     exit_code = 2
 
+    def show(self, file: Any = None) -> None:
+        click.echo(f"error: {self.message}", err=True)
+
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, allow_dash=True, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True, path_type=Path))
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Operator configuration.")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing about manifests that are in order.")
 def validate(files: tuple[Path, ...], config: Path | None, quiet: bool) -> None:
@@ -65,6 +68,17 @@ def validate(files: tuple[Path, ...], config: Path | None, quiet: bool) -> None:
 
     FILES are YAML files or folders; - reads standard input. Objects of other kinds are passed over. With --config the
     topology levels, schedulers and features of that operator count; without it, all of them are taken as there.
+
+    \b
+    Exit codes:
+      0  all manifests are in order
+      1  some are wrong
+      2  a file cannot be read
+
+    \b
+    Examples:
+      grove validate inference.yaml
+      grove validate --config operator.yaml manifests/
     """
     context = Context.offline(_configuration(config))
     checked = wrong = 0
@@ -130,7 +144,8 @@ def _documents(files: tuple[Path, ...]) -> Iterator[Document]:
             text = sys.stdin.read() if str(path) == STDIN else path.read_text("utf-8")
             loaded = list(yaml.load_all(text, Loader=yaml.CSafeLoader))
         except (OSError, UnicodeDecodeError) as error:
-            raise Unusable(f"{name}: cannot be read: {error}") from None
+            said = error.strerror if isinstance(error, OSError) else str(error)
+            raise Unusable(f"{name}: cannot be read: {said}") from None
         except yaml.YAMLError as error:
             raise Unusable(f"{name}: is not YAML: {' '.join(str(error).split())}") from None
         for number, content in enumerate(loaded, start=1):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grove.cli.cluster import Failure, Target, cluster_options, run
+from grove.cli.offered_names import set_names
 
 if TYPE_CHECKING:
     from grove.api.pod_clique_set import PodCliqueSet
@@ -18,7 +19,7 @@ WOULD_NOT = 3
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=set_names)
 @cluster_options
 @click.option("-f", "--filename", "file", type=click.Path(path_type=Path, allow_dash=True), help="The PodCliqueSet.")
 @click.option("--replicas", type=click.IntRange(min=0), help="As if it asked for so many replicas.")

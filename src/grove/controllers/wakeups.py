@@ -12,7 +12,7 @@ from grove.api.pod_clique_set import PodCliqueSet
 from grove.controllers.keys import Key
 from grove.controllers.observe import REPLICA_RESOURCES, SET_RESOURCES, Observer
 from grove.controllers.stores import Stores
-from grove.plan.turn import selected_replicas
+from grove.plan.turn import selected_replicas, turns_told
 from grove.plan.views import PodView, pod_view
 from grove.runtime.objects import HasMetadata
 from grove.schedulers.kube_workload import WORKLOADS
@@ -44,7 +44,7 @@ class Wakeups:
             self._wake(key)
             self._wake_replicas(key, max(o.spec.replicas for o in (old, new) if o))
         else:
-            for index in selected_replicas(old) ^ selected_replicas(new):
+            for index in turns_told(old, new):
                 self._wake(key.replica(index))
 
     def _wake_replicas(self, key: Key, replicas: int) -> None:

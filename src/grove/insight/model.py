@@ -39,7 +39,7 @@ from grove.plan.pod_clique_set import plan_set
 from grove.plan.replica import plan_replica
 from grove.plan.revision import Revision
 from grove.plan.settings import Settings
-from grove.plan.turn import selected_replicas
+from grove.plan.turn import selected_replicas, turns_told
 from grove.plan.worlds import ReplicaSummary, ReplicaWorld, SetWorld
 from grove.runtime.objects import HasMetadata
 from grove.runtime.resource import Resource
@@ -138,12 +138,12 @@ class Model:
         return woken
 
     def _look_at_set(self, now: datetime, found: list[StepRecord]) -> set[int | None]:
-        before = selected_replicas(self.owner)
+        before = self.owner
         plan = plan_set(self.set_world(), now)
         self._waits[None] = plan.waits
         if self._carry_out(plan, now, found):
             return {None, *self._indices()}
-        return set(before ^ selected_replicas(self.owner))
+        return set(turns_told(before, self.owner))
 
     @property
     def waits(self) -> list[Wait]:

@@ -62,12 +62,9 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     highest_total: dict[str, int]
     gpus_now: float
     gpus_peak: float
+    extra_gpus: float
     completes: bool
     blockers: tuple[str, ...] = ()
-
-    @property
-    def extra_gpus(self) -> float:
-        return max(0.0, self.gpus_peak - self.gpus_now)
 
 
 def preview(snapshot: Snapshot, owner: PodCliqueSet, wanted: PodCliqueSet, objects: Sequence[HasMetadata]) -> Preview:
@@ -93,6 +90,7 @@ def preview(snapshot: Snapshot, owner: PodCliqueSet, wanted: PodCliqueSet, objec
         highest_total=run.extremes.highest,
         gpus_now=run.first,
         gpus_peak=run.peak,
+        extra_gpus=max(0.0, run.peak - run.first),
         completes=completes,
         blockers=tuple(_blockers(snapshot, wanted, model, run, completes)),
     )

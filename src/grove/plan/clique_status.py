@@ -76,7 +76,7 @@ def clique_status(
         ready_replicas=view.ready,
         scheduled_replicas=view.scheduled,
         schedule_gated_replicas=view.gated,
-        updated_replicas=view.updated,
+        updated_replicas=view.latest,
         hpa_pod_selector=None if view.slot.group else selector,
         current_pod_clique_set_generation_hash=(
             update.revision if clean else previous.current_pod_clique_set_generation_hash
@@ -93,7 +93,7 @@ def _write_conditions(known: CliqueFacts, update: CliqueUpdate) -> None:
     ready = f"{view.ready} of at least {view.minimum} pods ready"
     if update.reset:
         writer.set(BREACHED, False, Reason.NEVER_READY, ready)
-        writer.set(HAS_RUN, False, Reason.NOT_RUN, "recreated; " + ready)
+        writer.set(HAS_RUN, False, Reason.NOT_RUN, ready)
         return
     breach = known.breach
     if known.updating:

@@ -54,8 +54,8 @@ def group_status(
 ) -> ScalingGroupStatus:
     meta = view.group.metadata
     counted = view.counted()
-    updated = {j for j, views in counted if _updated(views)}
-    converged = len(updated) == view.group.spec.replicas and not update.rolling
+    in_step = sum(all(v.available and not v.outdated for v in views) for _, views in counted)
+    converged = in_step == view.group.spec.replicas and not update.rolling
     writer = ConditionWriter(previous.conditions, meta.generation, now)
     whole = sum(all(v.clique for v in views) and j not in view.broken for j, views in counted)
     facts = f"{whole} of at least {view.minimum} replicas whole"
@@ -72,7 +72,7 @@ def group_status(
         replicas=len([j for j, views in counted if any(v.clique for v in views)]),
         scheduled_replicas=sum(all(v.placed for v in views) for _, views in counted),
         available_replicas=view.available,
-        updated_replicas=len(updated),
+        updated_replicas=sum(_updated(views) for _, views in counted),
         selector=labels.selector({**labels.managed(set_name), labels.SCALING_GROUP: meta.name}),
         current_pod_clique_set_generation_hash=(
             update.revision if converged else previous.current_pod_clique_set_generation_hash
@@ -82,14 +82,14 @@ def group_status(
 
 
 def _updated(views: Sequence[CliqueView]) -> bool:
-    return all(v.available and not v.outdated for v in views)
+    return all(v.all_latest for v in views)
 
 
 def _progress(
     view: GroupView, update: GroupUpdate, before: ScalingGroupUpdateProgress | None, now: datetime
 ) -> ScalingGroupUpdateProgress | None:
     cliques = [v for _, views in view.counted() for v in views]
-    updated, total = sum(v.available and not v.outdated for v in cliques), len(cliques)
+    updated, total = sum(v.all_latest for v in cliques), len(cliques)
     same = before is not None and before.pod_clique_set_generation_hash == update.revision
     if update.rolling:
         started = before.update_started_at if before and same and not before.update_ended_at else timestamp(now)

@@ -29,7 +29,7 @@ from grove.plan.replica_draft import Draft, available, carried, group_replicas
 from grove.plan.replica_pods import PodMoves, pod_actions
 from grove.plan.replica_status import replica_statuses, replica_summary
 from grove.plan.rollout import Goal, Step
-from grove.plan.turn import Mode, Turn, as_cover, turn
+from grove.plan.turn import Mode, Turn, left_alone, selection_stands, turn
 from grove.plan.views import CliqueView, clique_view, group_unit
 from grove.plan.worlds import ReplicaSummary, ReplicaWorld
 
@@ -40,13 +40,19 @@ def plan_replica(world: ReplicaWorld, now: datetime) -> tuple[Plan, ReplicaSumma
     if not mine.wanted:
         return replica_objects.removal(world)
     draft = _observe(world, mine, now)
-    if mine.surge and available(draft):
-        draft = _observe(world, as_cover(mine, world.history, carried(world)), now)
+    if _goes_on_serving(draft):
+        draft = _observe(world, left_alone(mine, world.history, carried(world)), now)
     _decide_groups(draft)
     _gather_facts(draft)
     _decide_termination(draft)
     _decide_pods(draft)
     return _compose(draft)
+
+
+def _goes_on_serving(draft: Draft) -> bool:
+    """Whether the replica serves and is not to be taken down whole: as cover for others, or by a selection of old."""
+    recreated = draft.turn.mode is Mode.RECREATE and not selection_stands(draft.world.owner)
+    return (draft.turn.surge or recreated) and available(draft)
 
 
 # 2 Units.
@@ -61,8 +67,8 @@ def _observe(world: ReplicaWorld, mine: Turn, now: datetime) -> Draft:
 
 
 def _view(world: ReplicaWorld, mine: Turn, slot: Slot) -> CliqueView:
-    target = mine.revision.cliques[slot.template.name].hash
-    return clique_view(slot, world.cliques.get(slot.name), world.pods.get(slot.name, ()), target)
+    target, latest = (revision.cliques[slot.template.name].hash for revision in (mine.revision, world.history[-1]))
+    return clique_view(slot, world.cliques.get(slot.name), world.pods.get(slot.name, ()), target, latest)
 
 
 def _existing(world: ReplicaWorld, group: ScalingGroupConfig) -> set[int]:
@@ -92,6 +98,8 @@ def _decide_groups(draft: Draft) -> None:
         goal = Goal(replicas, allowed, rolling, draft.turn.paused, noun=f"{group.name} replica")
         step = rollout.next_step(units, goal)
         draft.group_steps[group.name] = step
+        if rolling:
+            draft.rolling_groups.add(group.name)
         if step.wait:
             draft.waits.append(Wait(name, step.wait))
         staying = {u.index for u in units if not u.leaving} - set(step.remove)
@@ -128,8 +136,7 @@ def _updating(draft: Draft, view: CliqueView) -> bool:
         rolling, step = _pod_step(draft, view)
         return rolling and not step.at_rest
     unit = draft.group_views(view.slot.group.name)[view.slot.group_index]
-    progress_of_group = draft.world.group_status(view.slot.group_name).update_progress
-    rolling = progress_of_group is not None and not progress_of_group.update_ended_at
+    rolling = view.slot.group.name in draft.rolling_groups
     return any(v.outdated for v in unit) or (rolling and not all(v.available for v in unit))
 
 

@@ -29,6 +29,7 @@ class Draft:
     views: dict[str, CliqueView]
     facts: dict[str, CliqueFacts] = field(default_factory=dict)
     group_steps: dict[str, Step] = field(default_factory=dict)
+    rolling_groups: set[str] = field(default_factory=set)
     moves: dict[str, PodMoves] = field(default_factory=dict)
     verdict: termination.Verdict = field(default_factory=termination.Verdict)
     waits: list[Wait] = field(default_factory=list)

@@ -112,6 +112,7 @@ def replica_summary(draft: Draft, plan: Plan, statuses: list[StatusWrite]) -> Re
         at_rest=not plan.acts and not _unfinished(draft),
         carried=carried(draft.world),
         surge=draft.turn.surge,
+        begun=draft.turn.mode is Mode.RECREATE,
         generation=draft.world.owner.metadata.generation,
         cliques=len(standalone),
         updated_cliques=sum(v.available and not v.outdated and follows for v in standalone),
@@ -120,6 +121,7 @@ def replica_summary(draft: Draft, plan: Plan, statuses: list[StatusWrite]) -> Re
         updated_pods=sum(p.ready and p.template_hash == v.target_hash for v in draft.views.values() for p in v.live)
         if follows
         else 0,
+        pods=sum(v.replicas for v in draft.views.values()),
         gangs=tuple(gangs),
         waits=tuple(draft.waits),
         errors=draft.world.errors,

@@ -86,19 +86,27 @@ def _progress(
         total_pod_clique_scaling_groups_count=sum(s.groups for s in summaries),
         updating_replicas=list(update.updating),
         updated_pods=sum(s.updated_pods for s in summaries),
+        total_pods=sum(s.pods for s in summaries),
     )
-    still = last is not None and not fresh_start and _same_place(last, progress)
-    progress.last_progress_at = last.last_progress_at if last and still else timestamp(now)
+    progress.most_updated_pods, moved = _mark(None if fresh_start else last, progress)
+    progress.last_progress_at = timestamp(now) if last is None or moved else last.last_progress_at
     return progress
 
 
-def _same_place(before: PodCliqueSetUpdateProgress, after: PodCliqueSetUpdateProgress) -> bool:
-    """Whether the update stands where it stood; fewer ready pods than before is no progress."""
-    return (
-        after.updated_pods <= before.updated_pods
-        and [r.replica_index for r in before.updating_replicas] == [r.replica_index for r in after.updating_replicas]
-        and before.update_ended_at == after.update_ended_at
-    )
+def _mark(before: PodCliqueSetUpdateProgress | None, after: PodCliqueSetUpdateProgress) -> tuple[int, bool]:
+    """The most updated pods so far, and whether the update has moved: it took up other replicas, or has more than ever.
+
+    A pod that comes and goes moves nothing, however often it does. What was reached before a scale measures nothing.
+    """
+    if before is None or _turns(before) != _turns(after) or before.update_ended_at != after.update_ended_at:
+        return after.updated_pods, True
+    if before.total_pods != after.total_pods:
+        return after.updated_pods, False
+    return max(before.most_updated_pods, after.updated_pods), after.updated_pods > before.most_updated_pods
+
+
+def _turns(progress: PodCliqueSetUpdateProgress) -> list[int]:
+    return [replica.replica_index for replica in progress.updating_replicas]
 
 
 def _overdue(owner: PodCliqueSet, progress: PodCliqueSetUpdateProgress | None, now: datetime) -> bool:

@@ -2,7 +2,9 @@
 
 RollingRecreate takes one replica at a time (unscheduled first, then broken, then the lowest index) and leaves the rest
 to the budgets inside it. ReplicaRecreate asks the rollout engine with the set's own budget and recreates whole
-replicas, with extra ones above `replicas` if it may. OnDelete selects nothing.
+replicas, with extra ones above `replicas` if it may. A replica that was selected and not touched yet is released when
+the budget has no room for it any more: because the strategy or the budget changed, or another replica broke. OnDelete
+selects nothing.
 """
 
 from __future__ import annotations
@@ -10,15 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from grove.api.meta import IntOrPercent
-from grove.api.pod_clique_set import PodCliqueSet, UpdatingReplica
+from grove.api.pod_clique_set import PodCliqueSet, RollingUpdate, UpdatingReplica
 from grove.api.reasons import Reason
 from grove.plan import budget, rollout
 from grove.plan.actions import Wait, Why
+from grove.plan.budget import Budget
 from grove.plan.conditions import timestamp
 from grove.plan.revision import Revision
 from grove.plan.rollout import Goal, Unit
-from grove.plan.turn import selected_replicas
+from grove.plan.turn import selected_replicas, selection_stands
 from grove.plan.worlds import ReplicaSummary, SetWorld
 
 
@@ -41,11 +43,14 @@ def decide(world: SetWorld, latest: Revision, now: datetime) -> SetUpdate:
     changed = before is not None and before != latest.hash
     if owner.spec.strategy.type == "OnDelete":
         return SetUpdate(open=False, moved=changed or bool(selected_replicas(owner)), changed=changed)
-    selected = selected_replicas(owner)
-    units = [_unit(owner, summary, selected) for summary in summaries.values() if summary.exists]
-    chosen, wait = _chosen(owner, units)
+    standing = [summary for summary in summaries.values() if summary.exists]
+    selected = _upheld(owner, standing)
+    units = [_unit(owner, summary, selected) for summary in standing]
+    chosen, wait = _chosen(owner, units, selected)
     unfinished = bool(chosen) or any(not u.updated and not u.leaving for u in units)
     moved = changed or chosen != selected_replicas(owner) or _recorded_open(owner) != unfinished
+    # Replicas whose turn it is may wait to hear that it still is, under this spec.
+    moved = moved or (bool(chosen) and not selection_stands(owner))
     updating = _record(owner, chosen, now)
     subject = owner.metadata.name
     return SetUpdate(unfinished, updating, moved, changed, Wait(subject, wait) if wait and unfinished else None)
@@ -82,8 +87,24 @@ def _unit(owner: PodCliqueSet, summary: ReplicaSummary, selected: frozenset[int]
     return Unit(summary.index, updated, available, summary.placed, leaving=not wanted)
 
 
-def _chosen(owner: PodCliqueSet, units: list[Unit]) -> tuple[frozenset[int], Why | None]:
+def _upheld(owner: PodCliqueSet, standing: list[ReplicaSummary]) -> frozenset[int]:
+    """The recorded selection without those that serve, are untouched, and would bring the set below its floor."""
     selected = selected_replicas(owner)
+    if owner.spec.strategy.type != "ReplicaRecreate":
+        return selected
+    floor = owner.spec.replicas - _allowed(owner).max_unavailable
+    missing = floor - sum(unit.available for unit in (_unit(owner, s, selected) for s in standing))
+    untouched = [s.index for s in standing if s.available and not s.fresh and not s.begun and s.index in selected]
+    spared = sorted((i for i in untouched if i < owner.spec.replicas), reverse=True)
+    return selected - set(spared[: max(0, missing)])
+
+
+def _allowed(owner: PodCliqueSet) -> Budget:
+    wish = owner.spec.strategy.rolling_update or RollingUpdate()
+    return budget.resolve(wish.max_unavailable, wish.max_surge, owner.spec.replicas)
+
+
+def _chosen(owner: PodCliqueSet, units: list[Unit], selected: frozenset[int]) -> tuple[frozenset[int], Why | None]:
     done = {u.index for u in units if u.index in selected and u.available}
     if owner.spec.strategy.type == "ReplicaRecreate":
         return _by_budget(owner, units, selected, done)
@@ -103,13 +124,9 @@ def _by_budget(
     owner: PodCliqueSet, units: list[Unit], selected: frozenset[int], done: set[int]
 ) -> tuple[frozenset[int], Why | None]:
     replicas = owner.spec.replicas
-    rolling_update = owner.spec.strategy.rolling_update
-    wished: tuple[IntOrPercent | None, IntOrPercent | None] = (
-        (rolling_update.max_unavailable, rolling_update.max_surge) if rolling_update else (None, None)
-    )
     goal = Goal(
         replicas,
-        budget.resolve(*wished, replicas),
+        _allowed(owner),
         rolling=_recorded_open(owner) or rollout.outdated(units),
         paused=owner.spec.strategy.paused,
         independent=True,

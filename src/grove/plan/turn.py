@@ -3,7 +3,9 @@
 The PodCliqueSet's status names the replicas an update works on; that record is all the state there is. A replica that
 is not named follows the latest templates for whatever it has to create anew, unless it is held: under ReplicaRecreate
 until its turn comes, by `partition`, or by `paused`. A held replica keeps the revision its cliques carry. So does an
-extra replica that is up: it is cover for others, and goes when they are back.
+extra replica that is up: it is cover for others, and goes when they are back. And so does a replica that serves and was
+selected under an earlier spec: taking it down as a whole may not be what its selection meant, or not fit the budget any
+more, so the set judges again first.
 """
 
 from __future__ import annotations
@@ -41,6 +43,17 @@ def selected_replicas(owner: PodCliqueSet) -> frozenset[int]:
     return frozenset(r.replica_index for r in progress.updating_replicas) if progress else frozenset()
 
 
+def turns_told(old: PodCliqueSet, new: PodCliqueSet) -> frozenset[int]:
+    """The replicas for which a new status of their set means something: selected, released, or confirmed."""
+    before, after = selected_replicas(old), selected_replicas(new)
+    return before ^ after if selection_stands(old) or not selection_stands(new) else before | after
+
+
+def selection_stands(owner: PodCliqueSet) -> bool:
+    """Whether the selection on record was made for the spec as it is now."""
+    return owner.status is not None and owner.status.observed_generation == owner.metadata.generation
+
+
 def turn(owner: PodCliqueSet, index: int, history: Sequence[Revision], carried: str | None) -> Turn:
     """The replica's turn. `history` ends with the latest revision; `carried` is the one its cliques carry now."""
     strategy = owner.spec.strategy
@@ -62,8 +75,8 @@ def turn(owner: PodCliqueSet, index: int, history: Sequence[Revision], carried: 
     )
 
 
-def as_cover(mine: Turn, history: Sequence[Revision], carried: str | None) -> Turn:
-    """The turn of an extra replica that is up: taking it down would take away what it stands in for."""
+def left_alone(mine: Turn, history: Sequence[Revision], carried: str | None) -> Turn:
+    """The turn of a replica that serves and must go on serving for now."""
     return replace(mine, revision=_kept(history, carried, False), mode=Mode.STILL)
 
 

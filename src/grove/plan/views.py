@@ -74,6 +74,8 @@ class CliqueView:
     target_hash: str
     replicas: int
     minimum: int = field(default=0)
+    # What the set asks for now; a replica that is held keeps another target.
+    latest_hash: str = ""
 
     @cached_property
     def live(self) -> tuple[PodView, ...]:
@@ -99,6 +101,15 @@ class CliqueView:
     def outdated(self) -> bool:
         return self.updated < len(self.live)
 
+    @cached_property
+    def latest(self) -> int:
+        """Pods made from what the set asks for now, which in a held replica is not what they should be made from."""
+        return sum(p.template_hash == (self.latest_hash or self.target_hash) for p in self.live)
+
+    @property
+    def all_latest(self) -> bool:
+        return self.available and self.latest == len(self.live)
+
     @property
     def leaving(self) -> bool:
         return len(self.live) < len(self.pods)
@@ -116,7 +127,9 @@ class CliqueView:
         return [Unit(p.index, p.template_hash == self.target_hash, p.ready, p.scheduled, p.leaving) for p in self.pods]
 
 
-def clique_view(slot: Slot, clique: PodClique | None, pods: Sequence[Pod], target_hash: str) -> CliqueView:
+def clique_view(
+    slot: Slot, clique: PodClique | None, pods: Sequence[Pod], target_hash: str, latest_hash: str = ""
+) -> CliqueView:
     uid = clique.metadata.uid if clique and not clique.metadata.terminating else None
     standing = clique if uid else None
     spec = slot.template.spec
@@ -127,6 +140,7 @@ def clique_view(slot: Slot, clique: PodClique | None, pods: Sequence[Pod], targe
         target_hash=target_hash,
         replicas=standing.spec.replicas if standing else spec.replicas,
         minimum=spec.minimum,
+        latest_hash=latest_hash,
     )
 
 

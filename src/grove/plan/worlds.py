@@ -67,6 +67,7 @@ class ReplicaSummary:
     """What a replica amounts to for its PodCliqueSet.
 
     `fresh`: nothing in it runs an older template. `at_rest`: nothing is being written, and no update waits in it.
+    `begun`: an update that recreates it whole is at work in it.
     `generation`: of the set's spec it was judged by.
     """
 
@@ -78,12 +79,14 @@ class ReplicaSummary:
     at_rest: bool
     carried: str | None = None
     surge: bool = False
+    begun: bool = False
     generation: int = 0
     cliques: int = 0
     updated_cliques: int = 0
     groups: int = 0
     updated_groups: int = 0
     updated_pods: int = 0
+    pods: int = 0
     gangs: tuple[PodGangSummary, ...] = ()
     waits: tuple[Wait, ...] = ()
     errors: tuple[LastError, ...] = ()

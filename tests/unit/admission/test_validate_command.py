@@ -79,6 +79,9 @@ def test_a_file_that_is_not_yaml_is_another_matter(tmp_path: Path) -> None:
     assert "is not YAML" in result.output
     configured = run("--config", path, path)
     assert configured.exit_code == 2
+    missing = run(tmp_path / "none.yaml")
+    assert missing.exit_code == 2
+    assert missing.stderr == f"error: {tmp_path / 'none.yaml'}: cannot be read: No such file or directory\n"
 
 
 def test_a_cluster_topology_is_checked_too() -> None:

@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 
 from grove.cli.main import SUBCOMMANDS, main
 
-ASKING = ["get", "explain", "rollout", "topology", "whatif", "diagnose", "completion"]
 QUESTIONS = [
     ["get"],
     ["get", "-w"],
@@ -19,6 +18,8 @@ QUESTIONS = [
     ["topology"],
     ["whatif", "x"],
     ["diagnose"],
+    ["crds", "install"],
+    ["crds", "diff"],
     ["rollout", "status", "x"],
     ["rollout", "pause", "x"],
     ["rollout", "resume", "x"],
@@ -86,6 +87,22 @@ def test_wrong_arguments_are_one_line(arguments: list[str], said: str, nobody: P
     assert said in one_line(run(*arguments, kubeconfig=nobody))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["frob"], "No such command 'frob'; `grove --help` shows what it takes"),
+        (["get", "--nope"], "No such option '--nope'; `grove get --help` shows what it takes"),
+        (["rollout", "frob"], "`grove rollout --help`"),
+        (["rollout", "status"], "Missing argument 'NAME'; `grove rollout status --help` shows what it takes"),
+        (["get", "-o", "picture"], "'picture' is not one of 'tree', 'wide', 'json', 'yaml'"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read_is_one_line_and_not_taken_for_a_timeout(
+    arguments: list[str], said: str
+) -> None:
+    assert said in one_line(CliRunner().invoke(main, arguments, prog_name="grove"))
+
+
 def test_a_file_without_a_pod_clique_set_is_named(tmp_path: Path, nobody: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("kind: ConfigMap\n")
@@ -93,7 +110,7 @@ def test_a_file_without_a_pod_clique_set_is_named(tmp_path: Path, nobody: Path) 
     assert "has no PodCliqueSet" in one_line(run("whatif", "-f", str(other), kubeconfig=nobody))
 
 
-@pytest.mark.parametrize("name", ASKING)
+@pytest.mark.parametrize("name", SUBCOMMANDS)
 def test_help_shows_examples(name: str) -> None:
     result = run(name, "--help")
 

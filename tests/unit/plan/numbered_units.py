@@ -11,16 +11,18 @@ from dataclasses import dataclass, field
 from grove.plan.budget import Budget
 from grove.plan.rollout import Goal, Step, Unit, next_step, outdated
 
+PODS, GROUP_REPLICAS, SET_REPLICAS = "pods", "group replicas", "set replicas"
+LEVELS = (PODS, GROUP_REPLICAS, SET_REPLICAS)
 STARTING, AVAILABLE, BROKEN, LEAVING = "starting", "available", "broken", "leaving"
 
 
 @dataclass
 class NumberedUnits:
-    """`pods` tells the flavour. `opened` is the record of an open update, as statuses keep it."""
+    """Units of one level. `opened` is the record of an open update, as statuses keep it."""
 
     replicas: int
     budget: Budget
-    pods: bool = True
+    level: str = PODS
     target: int = 1
     paused: bool = False
     opened: bool = False
@@ -29,16 +31,20 @@ class NumberedUnits:
     log: list[str] = field(default_factory=list)
 
     @classmethod
-    def running(cls, replicas: int, unavailable: int, surge: int, *, pods: bool = True) -> NumberedUnits:
+    def running(cls, replicas: int, unavailable: int, surge: int, level: str = PODS) -> NumberedUnits:
         """All at revision 1 and available."""
         indices = range(replicas)
         return cls(
             replicas,
             Budget(unavailable, surge),
-            pods,
+            level,
             revision=dict.fromkeys(indices, 1),
             state=dict.fromkeys(indices, AVAILABLE),
         )
+
+    @property
+    def pods(self) -> bool:
+        return self.level == PODS
 
     # What the engine sees.
 
@@ -50,7 +56,15 @@ class NumberedUnits:
 
     def goal(self) -> Goal:
         rolling = self.opened or outdated(self.units())
-        return Goal(self.replicas, self.budget, rolling, self.paused, by_count=self.pods, noun="unit")
+        return Goal(
+            self.replicas,
+            self.budget,
+            rolling,
+            self.paused,
+            by_count=self.pods,
+            independent=self.level == SET_REPLICAS,
+            noun="unit",
+        )
 
     def look(self) -> tuple[Goal, Step]:
         goal = self.goal()

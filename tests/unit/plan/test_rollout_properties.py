@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numbered_units import AVAILABLE, BROKEN, LEAVING, NumberedUnits
+from numbered_units import AVAILABLE, BROKEN, LEAVING, LEVELS, PODS, NumberedUnits
 
 from grove.plan.budget import Budget, resolve
 from grove.plan.rollout import next_step
@@ -19,6 +19,7 @@ CASES = settings(max_examples=2000, deadline=None, derandomize=True, database=No
 
 replica_counts = st.integers(0, 6)
 allowances = st.integers(0, 3)
+levels = st.sampled_from(LEVELS)
 picks = st.integers(0, 20)
 events = st.tuples(st.just("event"), picks, st.just(0))
 disturbances = st.one_of(
@@ -34,9 +35,9 @@ disturbances = st.one_of(
 Disturbance = tuple[str, int, int]
 
 
-def started(replicas: int, unavailable: int, surge: int, pods: bool) -> NumberedUnits:
+def started(replicas: int, unavailable: int, surge: int, level: str) -> NumberedUnits:
     allowed = resolve(unavailable, surge, replicas)
-    return NumberedUnits.running(replicas, allowed.max_unavailable, allowed.max_surge, pods=pods)
+    return NumberedUnits.running(replicas, allowed.max_unavailable, allowed.max_surge, level)
 
 
 def disturb(units: NumberedUnits, what: Disturbance, wished: list[int]) -> None:
@@ -99,14 +100,14 @@ def settle(units: NumberedUnits, order: Sequence[int]) -> None:
     replica_counts,
     allowances,
     allowances,
-    st.booleans(),
+    levels,
     st.lists(disturbances, max_size=16),
     st.lists(picks, min_size=1, max_size=5),
 )
 def test_budgets_hold_and_the_update_ends_whatever_happens(
-    replicas: int, unavailable: int, surge: int, pods: bool, story: list[Disturbance], order: list[int]
+    replicas: int, unavailable: int, surge: int, level: str, story: list[Disturbance], order: list[int]
 ) -> None:
-    units = started(replicas, unavailable, surge, pods)
+    units = started(replicas, unavailable, surge, level)
     wished = [unavailable, surge]
     for what in story:
         disturb(units, what, wished)
@@ -120,11 +121,11 @@ def test_budgets_hold_and_the_update_ends_whatever_happens(
 
 
 @settings(CASES, max_examples=1000)
-@given(replica_counts, allowances, allowances, st.booleans(), st.lists(picks, min_size=1, max_size=8))
+@given(replica_counts, allowances, allowances, levels, st.lists(picks, min_size=1, max_size=8))
 def test_an_undisturbed_update_keeps_both_bounds_terminating_units_included(
-    replicas: int, unavailable: int, surge: int, pods: bool, order: list[int]
+    replicas: int, unavailable: int, surge: int, level: str, order: list[int]
 ) -> None:
-    units = started(replicas, unavailable, surge, pods)
+    units = started(replicas, unavailable, surge, level)
     units.target = 2
     for turn in range(300):
         while look_and_check(units):
@@ -144,14 +145,14 @@ def test_an_undisturbed_update_keeps_both_bounds_terminating_units_included(
     st.integers(1, 6),
     allowances,
     allowances,
-    st.booleans(),
+    levels,
     st.lists(events, max_size=12),
     st.lists(picks, min_size=1, max_size=5),
 )
 def test_reverting_midway_ends_where_it_began(
-    replicas: int, unavailable: int, surge: int, pods: bool, story: list[Disturbance], order: list[int]
+    replicas: int, unavailable: int, surge: int, level: str, story: list[Disturbance], order: list[int]
 ) -> None:
-    units = started(replicas, unavailable, surge, pods)
+    units = started(replicas, unavailable, surge, level)
     before = (dict(units.revision), dict(units.state))
     units.target = 2
     look_and_check(units)
@@ -171,7 +172,7 @@ def test_reverting_midway_ends_where_it_began(
     replica_counts,
     allowances,
     allowances,
-    st.booleans(),
+    levels,
     st.lists(picks, min_size=1, max_size=5),
 )
 def test_every_state_that_can_be_found_leads_to_the_goal(
@@ -179,11 +180,11 @@ def test_every_state_that_can_be_found_leads_to_the_goal(
     replicas: int,
     unavailable: int,
     surge: int,
-    pods: bool,
+    level: str,
     order: list[int],
 ) -> None:
     """The engine keeps nothing: started on any state at all, holes and strays included, it brings it to the goal."""
-    units = NumberedUnits(replicas, resolve(unavailable, surge, replicas), pods, target=2, opened=True)
+    units = NumberedUnits(replicas, resolve(unavailable, surge, replicas), level, target=2, opened=True)
     for index, updated, available, leaving in found:
         units.revision[index] = 2 if updated else 1
         units.state[index] = LEAVING if leaving else AVAILABLE if available else BROKEN
@@ -196,21 +197,21 @@ def test_every_state_that_can_be_found_leads_to_the_goal(
 @given(
     st.integers(0, 6),
     st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_size=9),
-    st.booleans(),
+    levels,
 )
 def test_without_an_update_only_the_count_is_brought_right(
-    replicas: int, found: list[tuple[bool, bool, bool]], pods: bool
+    replicas: int, found: list[tuple[bool, bool, bool]], level: str
 ) -> None:
     """OnDelete, or not this unit's turn: outdated units stay unless there are too many."""
-    units = NumberedUnits(replicas, Budget(), pods, target=2)
+    units = NumberedUnits(replicas, Budget(), level, target=2)
     for index, (updated, available, leaving) in enumerate(found):
         units.revision[index] = 2 if updated else 1
         units.state[index] = LEAVING if leaving else AVAILABLE if available else BROKEN
     goal = units.goal()
-    still = type(goal)(replicas, Budget(), by_count=pods)
+    still = type(goal)(replicas, Budget(), by_count=level == PODS)
     step = next_step(units.units(), still)
     assert not step.take_down
     assert not step.surge
     live = [i for i, s in units.state.items() if s != LEAVING]
-    surplus = max(0, len(live) - replicas) if pods else sum(i >= replicas for i in live)
+    surplus = max(0, len(live) - replicas) if level == PODS else sum(i >= replicas for i in live)
     assert len(step.remove) == surplus

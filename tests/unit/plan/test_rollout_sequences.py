@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from numbered_units import NumberedUnits
+from numbered_units import GROUP_REPLICAS, LEVELS, SET_REPLICAS, NumberedUnits
+
+REPLICAS = (GROUP_REPLICAS, SET_REPLICAS)
 
 
 def roll(units: NumberedUnits, target: int = 2) -> list[str]:
@@ -43,9 +45,10 @@ def test_pods_with_one_extra_and_none_missing_surge_first_and_fill_the_lowest_fr
     ]
 
 
-def test_replicas_with_one_extra_and_none_missing_are_recreated_one_after_the_other() -> None:
+@pytest.mark.parametrize("level", REPLICAS)
+def test_replicas_with_one_extra_and_none_missing_are_recreated_one_after_the_other(level: str) -> None:
     """The example for scaling groups (all replicas in the base gang) and the one for set replicas, same numbers."""
-    assert roll(NumberedUnits.running(3, unavailable=0, surge=1, pods=False)) == [
+    assert roll(NumberedUnits.running(3, unavailable=0, surge=1, level=level)) == [
         "surge 3",
         "available 3",
         "take down 0",
@@ -59,8 +62,9 @@ def test_replicas_with_one_extra_and_none_missing_are_recreated_one_after_the_ot
     ]
 
 
-def test_two_set_replicas_with_one_extra_never_miss_one() -> None:
-    units = NumberedUnits.running(2, unavailable=0, surge=1, pods=False)
+@pytest.mark.parametrize("level", REPLICAS)
+def test_two_replicas_with_one_extra_never_miss_one(level: str) -> None:
+    units = NumberedUnits.running(2, unavailable=0, surge=1, level=level)
     assert roll(units) == [
         "surge 2",
         "available 2",
@@ -73,8 +77,9 @@ def test_two_set_replicas_with_one_extra_never_miss_one() -> None:
     ]
 
 
-def test_two_set_replicas_that_may_both_be_missing_go_at_once() -> None:
-    assert roll(NumberedUnits.running(2, unavailable=2, surge=0, pods=False)) == [
+@pytest.mark.parametrize("level", REPLICAS)
+def test_two_replicas_that_may_both_be_missing_go_at_once(level: str) -> None:
+    assert roll(NumberedUnits.running(2, unavailable=2, surge=0, level=level)) == [
         "take down 0",
         "take down 1",
         "available 1",
@@ -82,42 +87,43 @@ def test_two_set_replicas_that_may_both_be_missing_go_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("pods", [True, False])
-def test_the_default_is_one_at_a_time_lowest_index_first(pods: bool) -> None:
-    log = roll(NumberedUnits.running(3, unavailable=1, surge=0, pods=pods))
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_default_is_one_at_a_time_lowest_index_first(level: str) -> None:
+    log = roll(NumberedUnits.running(3, unavailable=1, surge=0, level=level))
     assert [entry for entry in log if entry.startswith("take down")] == ["take down 0", "take down 1", "take down 2"]
     between = log[log.index("take down 0") : log.index("take down 1")]
     assert between[-1] == "available 0"
 
 
-@pytest.mark.parametrize("pods", [True, False])
-def test_five_with_two_missing_and_one_extra_use_both_at_once(pods: bool) -> None:
-    log = roll(NumberedUnits.running(5, unavailable=2, surge=1, pods=pods))
+@pytest.mark.parametrize("level", LEVELS)
+def test_five_with_two_missing_and_one_extra_use_both_at_once(level: str) -> None:
+    log = roll(NumberedUnits.running(5, unavailable=2, surge=1, level=level))
     assert log[:3] == ["take down 0", "take down 1", "surge 5"]
     assert log[-2:] == ["remove 5", "gone 5"]
     taken = [entry for entry in log if entry.startswith("take down")]
     assert taken == [f"take down {i}" for i in range(5)]
 
 
-def test_four_with_two_missing_go_in_pairs() -> None:
-    log = roll(NumberedUnits.running(4, unavailable=2, surge=0, pods=False))
+@pytest.mark.parametrize("level", REPLICAS)
+def test_four_with_two_missing_go_in_pairs(level: str) -> None:
+    log = roll(NumberedUnits.running(4, unavailable=2, surge=0, level=level))
     assert log[:2] == ["take down 0", "take down 1"]
     assert [entry for entry in log if entry.startswith("take down")][2:] == ["take down 2", "take down 3"]
 
 
-@pytest.mark.parametrize("pods", [True, False])
-def test_a_broken_unit_goes_first_and_costs_no_healthy_one(pods: bool) -> None:
-    units = NumberedUnits.running(3, unavailable=1, surge=0, pods=pods)
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_broken_unit_goes_first_and_costs_no_healthy_one(level: str) -> None:
+    units = NumberedUnits.running(3, unavailable=1, surge=0, level=level)
     units.state[2] = "broken"
     assert roll(units)[0] == "take down 2"
     between = units.log[: units.log.index("take down 0")]
     assert "available 2" in between
 
 
-@pytest.mark.parametrize("pods", [True, False])
-def test_reverting_keeps_the_extra_unit_as_cover_until_what_was_taken_down_is_back(pods: bool) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_reverting_keeps_the_extra_unit_as_cover_until_what_was_taken_down_is_back(level: str) -> None:
     """Removing it at once would leave fewer available than the budget allows."""
-    units = NumberedUnits.running(3, unavailable=0, surge=1, pods=pods)
+    units = NumberedUnits.running(3, unavailable=0, surge=1, level=level)
     units.target = 2
     while "take down 0" not in units.log:
         units.do(*units.look())
@@ -129,9 +135,9 @@ def test_reverting_keeps_the_extra_unit_as_cover_until_what_was_taken_down_is_ba
     assert not any(entry.startswith("surge") for entry in log)
 
 
-@pytest.mark.parametrize("pods", [True, False])
-def test_an_extra_unit_that_never_came_up_is_replaced_by_a_corrected_template(pods: bool) -> None:
-    units = NumberedUnits.running(3, unavailable=0, surge=1, pods=pods)
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_extra_unit_that_never_came_up_is_replaced_by_a_corrected_template(level: str) -> None:
+    units = NumberedUnits.running(3, unavailable=0, surge=1, level=level)
     units.target = 2
     units.do(*units.look())
     assert units.log == ["surge 3"]
@@ -139,9 +145,9 @@ def test_an_extra_unit_that_never_came_up_is_replaced_by_a_corrected_template(po
     assert roll(units, target=3)[:4] == ["remove 3", "gone 3", "surge 3", "available 3"]
 
 
-@pytest.mark.parametrize("pods", [True, False])
-def test_a_stuck_surge_gives_way_when_the_budget_is_changed_to_one_missing(pods: bool) -> None:
-    units = NumberedUnits.running(3, unavailable=0, surge=1, pods=pods)
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_stuck_surge_gives_way_when_the_budget_is_changed_to_one_missing(level: str) -> None:
+    units = NumberedUnits.running(3, unavailable=0, surge=1, level=level)
     units.target = 2
     units.do(*units.look())
     units.budget = type(units.budget)(1, 0)
@@ -150,8 +156,9 @@ def test_a_stuck_surge_gives_way_when_the_budget_is_changed_to_one_missing(pods:
     assert log[:2] == ["remove 3", "take down 0"]
 
 
-def test_a_wait_names_the_unit_it_waits_for() -> None:
-    units = NumberedUnits.running(2, unavailable=0, surge=1, pods=False)
+@pytest.mark.parametrize("level", REPLICAS)
+def test_a_wait_names_the_unit_it_waits_for(level: str) -> None:
+    units = NumberedUnits.running(2, unavailable=0, surge=1, level=level)
     units.target = 2
     units.do(*units.look())
     _, step = units.look()

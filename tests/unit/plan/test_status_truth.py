@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
+import msgspec
+import pytest
 from sample_sets import LATER, NOW, budget, changed, clique, group, pod_clique_set, running, spec, update, with_image
 
 from grove.api.kinds import POD_CLIQUES, POD_GANGS, PODS, SCALING_GROUPS
@@ -73,6 +76,25 @@ def test_updated_replicas_follow_every_step_of_an_update() -> None:
     # Existing, updated, ready: one pod goes, comes back new, is ready; then the other.
     assert list(dict.fromkeys(seen)) == [(1, 0, 1), (2, 1, 1), (1, 1, 1), (2, 2, 1), (2, 2, 2)]
     assert set_status(model).updated_replicas == 1
+
+
+@pytest.mark.parametrize("strategy", [{"type": "ReplicaRecreate"}, {"partition": 2}, {"paused": True}], ids=str)
+def test_a_replica_that_is_held_counts_nothing_as_updated_that_the_set_no_longer_asks_for(strategy: Any) -> None:
+    wanted = spec(
+        2,
+        strategy,
+        cliques=[clique("a", 2), clique("b"), clique("c")],
+        podCliqueScalingGroups=[group("g", ["b"], 2)],
+    )
+    model = running(wanted)
+    model.conduct = Conduct(starts=lambda pod: False)
+    update(model, with_image(wanted, "v2", "a", "b"))
+    cliques, held = model.objects.of(POD_CLIQUES), model.objects.of(SCALING_GROUPS)["web-1-g"].status
+    counted = {name: item.status.updated_replicas for name, item in cliques.items() if item.status and "web-1" in name}
+    assert counted == {"web-1-a": 0, "web-1-g-0-b": 0, "web-1-g-1-b": 0, "web-1-c": 1}
+    assert held is not None
+    assert (held.updated_replicas, held.available_replicas) == (0, 2)
+    assert set_status(model).updated_replicas == 0
 
 
 def test_the_lists_of_an_update_name_what_goes_and_what_went() -> None:
@@ -219,6 +241,40 @@ def test_the_deadline_counts_from_the_last_progress() -> None:
     progressing = condition(set_status(model).conditions, "Progressing")
     assert progressing is not None
     assert progressing.status == "True"
+
+
+def test_a_pod_that_comes_and_goes_does_not_put_the_deadline_off() -> None:
+    wanted = spec(1, {"progressDeadlineSeconds": 600}, cliques=[clique("a", 2, minAvailable=1)])
+    model = running(wanted)
+    model.conduct = Conduct(starts=lambda pod: pod.metadata.name != "web-0-a-1")
+    update(model, with_image(wanted, "v2"))
+    for minutes in range(1, 12):
+        model.mark("web-0-a-0", ready=minutes % 2 == 0)
+        model.settle(LATER + timedelta(minutes=minutes))
+    progressing = condition(set_status(model).conditions, "Progressing")
+    assert progressing is not None
+    assert (progressing.status, progressing.reason) == ("False", "ProgressDeadlineExceeded")
+
+
+def test_pods_that_come_after_a_scale_count_as_progress_whatever_was_reached_before() -> None:
+    wanted = spec(1, {"progressDeadlineSeconds": 600}, cliques=[clique("a", 4, minAvailable=1)])
+    model = running(wanted)
+    model.conduct = Conduct(starts=lambda pod: pod.metadata.name != "web-0-a-3")
+    update(model, with_image(wanted, "v2"))
+    progress = set_status(model).update_progress
+    assert progress is not None
+    assert (progress.updated_pods, progress.total_pods, progress.most_updated_pods) == (3, 4, 3)
+    standing = model.objects.of(POD_CLIQUES)["web-0-a"]
+    scaled = msgspec.structs.replace(standing.spec, replicas=3)
+    model.objects.replace(POD_CLIQUES, msgspec.structs.replace(standing, spec=scaled))
+    model.mark("web-0-a-0", ready=False)
+    model.settle(LATER + timedelta(minutes=5))
+    model.mark("web-0-a-0", ready=True)
+    moved = LATER + timedelta(minutes=9)
+    model.settle(moved)
+    progress = set_status(model).update_progress
+    assert progress is not None
+    assert progress.last_progress_at == "2026-01-01T01:09:00Z"
 
 
 def test_scaled_to_zero_is_ready_and_at_rest() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,9 +18,12 @@ from grove.api.pod_clique_set import (
     UpdatingReplica,
 )
 from grove.insight.forecast import run_to_rest
-from grove.insight.model import Conduct, Model
-from grove.plan.revision import of_template
+from grove.insight.model import Conduct, Model, is_ready
+from grove.plan.revision import Revision, of_template
+from grove.plan.set_update import decide
+from grove.plan.settings import Settings
 from grove.plan.turn import Mode, turn
+from grove.plan.worlds import ReplicaSummary, SetWorld
 
 CLIQUES = [clique("a", 2)]
 V1 = of_template(spec(cliques=CLIQUES).template)
@@ -199,6 +203,64 @@ def test_a_new_template_leaves_the_extra_replica_that_stands_in_for_one_that_is_
     assert trace.lowest_available["web"] == 2
     assert hashes(model, 0) == hashes(model, 1) == of(with_image(wanted, "v3"))
     assert not hashes(model, 2)
+
+
+def _rolled_half_way(wanted: PodCliqueSetSpec) -> Model:
+    """A model in which the first replica has pods of both versions and serves."""
+    model = running(wanted)
+    model.submit(with_image(wanted, "v2"))
+    while len(hashes(model, 0)) < 2 or not all(is_ready(pod) for pod in model.objects.of(PODS).values()):
+        model.advance(LATER)
+    return model
+
+
+def test_a_switch_to_whole_replicas_in_mid_roll_takes_nothing_down_that_the_new_budget_forbids() -> None:
+    wanted = spec(2, cliques=[clique("a", 3, minAvailable=1)])
+    model = _rolled_half_way(wanted)
+    strategy = {"type": "ReplicaRecreate", "rollingUpdate": budget(0, 1)}
+    trace = update(model, changed(with_image(wanted, "v2"), updateStrategy=strategy))
+    assert trace.lowest_available["web"] == 2
+    assert trace.highest_total["web"] == 3
+    assert hashes(model, 0) == hashes(model, 1) == of(with_image(wanted, "v2"))
+    assert not hashes(model, 2)
+    assert not trace.waits
+
+
+def test_a_switch_to_whole_replicas_in_mid_roll_goes_on_with_the_replica_that_was_begun() -> None:
+    wanted = spec(2, cliques=[clique("a", 3, minAvailable=1)])
+    model = _rolled_half_way(wanted)
+    trace = update(model, changed(with_image(wanted, "v2"), updateStrategy={"type": "ReplicaRecreate"}))
+    deleted = [record.name for record in trace.steps if record.verb == "delete"]
+    assert deleted == [f"web-{i}-a-{k}" for i in (0, 1) for k in range(3)]
+    assert trace.lowest_available["web"] == 1
+
+
+def test_a_selected_replica_that_is_untouched_gives_way_to_one_that_breaks() -> None:
+    wanted = spec(3, {"type": "ReplicaRecreate"}, cliques=[clique("a")])
+    target = with_image(wanted, "v2")
+    history = [of_template(wanted.template), of_template(target.template)]
+    chosen = [_decided(target, history[-1], selected, broken) for selected, broken in (((), ()), ((0,), (2,)))]
+    assert chosen == [[0], [2]]
+
+
+def _decided(wanted: PodCliqueSetSpec, latest: Revision, selected: Sequence[int], broken: Sequence[int]) -> list[int]:
+    """The replicas chosen when none is updated and these are selected or broken."""
+    found = pod_clique_set(wanted)
+    found.status = PodCliqueSetStatus(
+        observed_generation=1,
+        current_generation_hash=latest.hash,
+        update_progress=PodCliqueSetUpdateProgress(
+            updating_replicas=[UpdatingReplica(replica_index=i) for i in selected]
+        ),
+    )
+    summaries = {
+        i: ReplicaSummary(
+            index=i, exists=True, fresh=False, available=i not in broken, placed=True, at_rest=True, generation=1
+        )
+        for i in range(wanted.replicas)
+    }
+    update = decide(SetWorld(found, Settings(), latest=latest, replicas=summaries), latest, LATER)
+    return [entry.replica_index for entry in update.updating]
 
 
 def test_scaling_out_in_mid_update_turns_the_extra_replica_into_a_wanted_one() -> None:

@@ -121,6 +121,18 @@ def test_disaggregated_without_room_recreates_whole_replicas_one_by_one() -> Non
     assert_finished(model, trace)
 
 
+def test_three_set_replicas_with_one_extra_go_step_by_step_as_the_design_says() -> None:
+    strategy = {"type": "ReplicaRecreate", "rollingUpdate": budget(0, 1)}
+    wanted = spec(3, strategy, cliques=[clique("a", 2)])
+    model = running(wanted)
+    trace = update(model, with_image(wanted, "v2"))
+    recreated = [f"{verb} {index}" for index in range(3) for verb in ("delete", "gone", "create", "ready")]
+    assert units(trace, "web-") == ["create 3", "ready 3", *recreated, "gone 3"]
+    assert trace.lowest_available["web"] == 3
+    assert trace.highest_total["web"] == 4
+    assert_finished(model, trace)
+
+
 def test_both_replicas_at_once_when_both_may_be_missing() -> None:
     strategy = {"type": "ReplicaRecreate", "rollingUpdate": budget(2, 0)}
     wanted = spec(2, strategy, cliques=[clique("a", 2)])
