@@ -28,12 +28,13 @@ def bench(scenarios: tuple[str, ...], as_json: bool, name: str, results: Path, k
     """
     from grove.bench import report
     from grove.bench.scenarios import DEFAULT, SCENARIOS
+    from grove.runtime.pace import use_fast_loop
 
     unknown = [s for s in scenarios if s not in SCENARIOS]
     if unknown:
         click.echo(f"error: no scenario {unknown[0]!r}; there are {', '.join(SCENARIOS)}", err=True)
         sys.exit(2)
-    _use_fast_loop()
+    use_fast_loop()
     measured = asyncio.run(_measure(scenarios or DEFAULT, name, as_json))
     results.mkdir(parents=True, exist_ok=True)
     (results / "results.json").write_text(json.dumps(measured, indent=2) + "\n")
@@ -66,11 +67,3 @@ async def _measure(names: tuple[str, ...], cluster: str, as_json: bool) -> list[
             if not as_json:
                 click.echo(report.table(result) + "\n")
     return found
-
-
-def _use_fast_loop() -> None:
-    try:
-        import uvloop
-    except ImportError:
-        return
-    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())

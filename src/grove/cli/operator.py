@@ -28,6 +28,7 @@ def operator(config: Path, kubeconfig: Path | None, context: str | None) -> None
     from grove.config.load import load as load_configuration
     from grove.runtime import logs
     from grove.runtime.connection import ConnectionConfigError, load
+    from grove.runtime.pace import look_for_garbage_rarely, use_fast_loop
 
     try:
         configuration = load_configuration(config)
@@ -36,7 +37,8 @@ def operator(config: Path, kubeconfig: Path | None, context: str | None) -> None
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
     logs.configure(configuration.log_format, configuration.log_level)
-    _use_fast_loop()
+    use_fast_loop()
+    look_for_garbage_rarely()
     ended = ""
     try:
         asyncio.run(app.run(configuration, connection))
@@ -45,12 +47,3 @@ def operator(config: Path, kubeconfig: Path | None, context: str | None) -> None
     if ended:
         click.echo(f"error: {ended}", err=True)
         sys.exit(1)
-
-
-def _use_fast_loop() -> None:
-    """uvloop where it is installed; everything works without it."""
-    try:
-        import uvloop
-    except ImportError:
-        return
-    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())

@@ -43,9 +43,9 @@ def pod_grouper(kubeconfig: Path | None, context: str | None, log_format: Any, l
     if bool(options["default_priorities_configmap_name"]) != bool(options["default_priorities_configmap_namespace"]):
         raise click.UsageError("the ConfigMap with defaults needs both a name and a namespace")
     from grove.apps import pod_grouper as app
-    from grove.cli.operator import _use_fast_loop
     from grove.runtime import logs
     from grove.runtime.connection import ConnectionConfigError, load
+    from grove.runtime.pace import look_for_garbage_rarely, use_fast_loop
 
     try:
         connection = load(kubeconfig, context)
@@ -53,5 +53,6 @@ def pod_grouper(kubeconfig: Path | None, context: str | None, log_format: Any, l
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
     logs.configure(log_format, log_level)
-    _use_fast_loop()
+    use_fast_loop()
+    look_for_garbage_rarely()
     asyncio.run(app.run(app.PodGrouperOptions(**options), connection))
