@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import structlog
 
 from grove.api import labels
@@ -99,7 +100,7 @@ class Applier:
             "apiVersion": write.resource.api_version,
             "kind": write.resource.kind,
             "metadata": meta,
-            "status": write.status,
+            "status": without_nulls(msgspec.to_builtins(write.status)),
         }
         return requests.apply(write.resource, body, subresource="status")
 
@@ -125,6 +126,15 @@ def _apply_request(action: Apply) -> requests.Request[Any]:
     if action.resource_version:
         body = {**body, "metadata": {**body["metadata"], "resourceVersion": action.resource_version}}
     return requests.apply(action.resource, body, force=action.force)
+
+
+def without_nulls(value: Any) -> Any:
+    """The value without fields that are null: an absent field is how a status says nothing."""
+    if isinstance(value, dict):
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [without_nulls(inner) for inner in value]
+    return value
 
 
 def _subject(action: Action) -> str:
