@@ -37,8 +37,7 @@ from grove.runtime.worker import DONE, RequeueAfter, Result
 
 # Counting up costs as much as there are replicas, so the larger the set, the longer a burst of changes is collected.
 COUNT_AFTER, COUNT_AFTER_PER_REPLICA = 0.1, 0.0005
-# Pods of a gang get nodes and become ready together: one look tells of them all. An update does not wait as long.
-LOOK_AFTER, LOOK_AFTER_AWAITED = 0.25, 0.05
+LOOK_AFTER = 0.05
 ERROR_CODE = "ERR_WRITE_REFUSED"
 _REPORTING: tuple[Resource[Any], ...] = (POD_CLIQUE_SETS, POD_CLIQUES, SCALING_GROUPS, POD_GANGS)
 
@@ -66,7 +65,7 @@ class WorkloadController:
         self.queue.add(key, Priority.HIGH if key.index is None else Priority.NORMAL)
 
     def _wake_soon(self, key: Key) -> None:
-        self.queue.add_after(key, LOOK_AFTER_AWAITED if self._awaited(key) else LOOK_AFTER)
+        self.queue.add_after(key, LOOK_AFTER)
 
     async def reconcile(self, key: Key) -> Result:
         owner = self._observer.owner(key)
