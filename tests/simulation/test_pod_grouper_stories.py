@@ -316,6 +316,7 @@ async def test_bare_pod_costs_two_writes_also_when_it_is_bound() -> None:
     made = await simulation.pod("p", metadata={"annotations": {"note": "x"}})
     await simulation.settle()
     await simulation.annotate(PODS, "p", **{"received-resource-type": "Regular"})
+    await simulation.patch(PODS, "p", {"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-0"}}})
     await simulation.settle()
     assert len(simulation.server.log.writes(IDENTITY)) == 2
     group = simulation.groups()[f"pg-p-{made['metadata']['uid']}"]

@@ -16,15 +16,17 @@ from grove.podgrouper.grouping import Grouping, Owner
 from grove.podgrouper.inheritance import Surroundings
 from grove.schedulers import kai
 
-_ABOUT_SCHEDULING = frozenset({kai.POD_GROUP_ANNOTATION, kai.RECEIVED_RESOURCES_ANNOTATION})
+_NOTES_OF_SCHEDULING = frozenset({kai.POD_GROUP_ANNOTATION, kai.RECEIVED_RESOURCES_ANNOTATION})
+# The API server copies the last two from the node when a pod is bound.
+_LABELS_OF_SCHEDULING = frozenset({kai.SUBGROUP_LABEL, "topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
 
 
 def pod_as_owner(pod: Pod) -> Owner:
-    """The pod as what its group derives from, without what is written on it because it has a group."""
+    """The pod as what its group derives from, without what is written on it because it has a group or a node."""
     meta = pod.metadata
-    if not _ABOUT_SCHEDULING.isdisjoint(meta.annotations) or kai.SUBGROUP_LABEL in meta.labels:
-        annotations = {key: value for key, value in meta.annotations.items() if key not in _ABOUT_SCHEDULING}
-        labels = {key: value for key, value in meta.labels.items() if key != kai.SUBGROUP_LABEL}
+    if not _NOTES_OF_SCHEDULING.isdisjoint(meta.annotations) or not _LABELS_OF_SCHEDULING.isdisjoint(meta.labels):
+        annotations = {key: value for key, value in meta.annotations.items() if key not in _NOTES_OF_SCHEDULING}
+        labels = {key: value for key, value in meta.labels.items() if key not in _LABELS_OF_SCHEDULING}
         meta = msgspec.structs.replace(meta, annotations=annotations, labels=labels)
     return Owner("v1", "Pod", meta)
 
