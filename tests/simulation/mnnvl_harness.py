@@ -1,7 +1,7 @@
 """The operator with MNNVL switched on: webhooks as processes of their own that can die at each of their writes.
 
 Two things are looked at with every change: no domain or claim goes while pods run on purpose that use it, and none is
-ever given an owner that does not exist.
+ever given an owner that is known to be gone.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from grove.webhooks.router import Router
 
 CRD = "tests/data/computedomains.yaml"
 DEVICES: tuple[Resource[Any], ...] = (COMPUTE_DOMAINS, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
+NEWS = 1.0  # seconds within which everybody has heard of a deletion; until then two writers may cross
 GPUS = {"resources": {"limits": {"nvidia.com/gpu": 1}}}
 
 
@@ -95,6 +96,7 @@ class MnnvlSimulation(Simulation):
         if driver:
             self.install_driver()
         self.violations: list[str] = []
+        self._ends: dict[str, float] = {}  # when each object that is gone went, by UID
         self.server.storage.listeners.append(self._judge)
 
     def install_driver(self) -> None:
@@ -156,6 +158,9 @@ class MnnvlSimulation(Simulation):
 
     def _judge(self, table: Table, change: Change) -> None:
         kind = change.stored.obj.get("kind")
+        now = asyncio.get_running_loop().time()
+        if change.kind == "DELETED":
+            self._ends[change.stored.obj["metadata"]["uid"]] = now
         if kind not in {resource.kind for resource in DEVICES}:
             return
         name = change.stored.obj["metadata"]["name"]
@@ -165,7 +170,7 @@ class MnnvlSimulation(Simulation):
             self.violations += [f"{kind} {name} went under {pod['metadata']['name']}" for pod in users]
             return
         for owner in change.stored.obj["metadata"].get("ownerReferences", ()):
-            if owner.get("controller") and self.server.storage.by_uid(owner["uid"]) is None:
+            if owner.get("controller") and self._ends.get(owner["uid"], now) < now - NEWS:
                 self.violations.append(f"{kind} {name} is given to {owner['kind']} {owner['name']}, which is gone")
 
     def _uses(self, pod: Json, claim: str) -> bool:

@@ -83,6 +83,8 @@ class WorkloadController:
     async def _reconcile_replica(self, key: Key, owner: PodCliqueSet) -> Result:
         world = self._observer.replica(key, owner, self._errors.get(key, ()), self._pacer.unwritten)
         if world is None:
+            # Known from before the template on record, or from before a set of the same name: looked at again with it.
+            self._summaries.get(key.owner, {}).pop(key.index or 0, None)
             self.queue.add(key.owner, Priority.HIGH)
             return DONE
         plan, summary = plan_replica(world, self._clock.now())
