@@ -10,7 +10,12 @@ GATE = {"name": "example.com/gate"}
 OTHER_GATE = {"name": "example.com/other"}
 
 
-def _binding(name: str, node: str = "nowhere") -> dict[str, Any]:
+def _nowhere(api: Api) -> str:
+    """A node that does not exist, for this test alone: the pods of one missing for 40 s are collected."""
+    return f"nowhere-{api.namespace}"
+
+
+def _binding(name: str, node: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -110,17 +115,17 @@ async def test_a_gated_pod_may_still_be_narrowed_to_nodes(api: Api) -> None:
 async def test_binding_sets_the_node_and_the_condition(api: Api) -> None:
     path = f"{api.pods}/a"
     await api.post(api.pods, pod("a"))
-    reply = await api.post(f"{path}/binding", _binding("a"))
+    reply = await api.post(f"{path}/binding", _binding("a", _nowhere(api)))
     assert (reply.code, reply.body["status"]) == (201, "Success")
     bound = (await api.get(path)).body
-    assert bound["spec"]["nodeName"] == "nowhere"
+    assert bound["spec"]["nodeName"] == _nowhere(api)
     assert _condition(bound, "PodScheduled")["status"] == "True"
-    assert (await api.post(f"{path}/binding", _binding("a"))).code == 409
+    assert (await api.post(f"{path}/binding", _binding("a", _nowhere(api)))).code == 409
 
 
 async def test_a_gated_pod_cannot_be_bound(api: Api) -> None:
     await api.post(api.pods, pod("a", schedulingGates=[GATE]))
-    refused = await api.post(f"{api.pods}/a/binding", _binding("a"))
+    refused = await api.post(f"{api.pods}/a/binding", _binding("a", _nowhere(api)))
     assert (refused.code, refused.reason) == (409, "Conflict")
 
 
@@ -134,7 +139,7 @@ async def test_an_unscheduled_pod_goes_at_once(api: Api) -> None:
 async def test_a_bound_pod_ends_gracefully(api: Api) -> None:
     path = f"{api.pods}/a"
     await api.post(api.pods, pod("a", terminationGracePeriodSeconds=25))
-    await api.post(f"{path}/binding", _binding("a"))
+    await api.post(f"{path}/binding", _binding("a", _nowhere(api)))
     marked = await api.delete(path)
     meta = marked.body["metadata"]
     assert meta["deletionGracePeriodSeconds"] == 25
@@ -150,7 +155,7 @@ async def test_a_bound_pod_ends_gracefully(api: Api) -> None:
 async def test_a_finished_pod_goes_at_once(api: Api) -> None:
     path = f"{api.pods}/a"
     await api.post(api.pods, pod("a"))
-    await api.post(f"{path}/binding", _binding("a"))
+    await api.post(f"{path}/binding", _binding("a", _nowhere(api)))
     await api.patch(f"{path}/status", {"status": {"phase": "Succeeded"}})
     await api.delete(path)
     assert (await api.get(path)).code == 404
@@ -171,7 +176,7 @@ async def test_eviction_respects_a_budget_without_headroom(api: Api) -> None:
     body = pod("a")
     body["metadata"]["labels"] = {"app": "guarded"}
     await api.post(api.pods, body)
-    await api.post(f"{path}/binding", _binding("a"))
+    await api.post(f"{path}/binding", _binding("a", _nowhere(api)))
     await api.patch(f"{path}/status", {"status": {"phase": "Running"}})
     budgets = f"/apis/policy/v1/namespaces/{api.namespace}/poddisruptionbudgets"
     budget = {

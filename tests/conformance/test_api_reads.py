@@ -59,11 +59,12 @@ async def test_label_selectors(api: Api) -> None:
 
 async def test_field_selectors(api: Api) -> None:
     await api.post(api.pods, pod("c0"))
-    await api.post(api.pods, pod("c1", nodeName="nowhere"))
+    nowhere = f"nowhere-{api.namespace}"
+    await api.post(api.pods, pod("c1", nodeName=nowhere))
     await api.post(api.pods, pod("c2", schedulerName="another"))
     expected = {
         "metadata.name=c1": ["c1"],
-        "spec.nodeName=nowhere": ["c1"],
+        f"spec.nodeName={nowhere}": ["c1"],
         "spec.nodeName=": ["c0", "c2"],
         "spec.schedulerName=another": ["c2"],
         "status.phase=Pending,metadata.name!=c1": ["c0", "c2"],
