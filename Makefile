@@ -42,7 +42,10 @@ demo: $(READY) ## Start a local cluster with a sample workload and leave it runn
 	@$(GROVE) local up --nodes 16 --racks 4 --gpus 8 --operator
 	@$(GROVE) local kubectl -- apply -f $(DEMO_SAMPLE)
 	@export KUBECONFIG="$$($(GROVE) local kubeconfig)" && \
-		$(GROVE) rollout status inference --timeout 120s && $(GROVE) get inference
+		$(GROVE) rollout status inference --timeout 120s && \
+		$(GROVE) local kubectl -- wait pod --selector app.kubernetes.io/part-of=inference \
+			--for condition=Ready --timeout 120s >/dev/null && \
+		$(GROVE) get inference
 	@echo
 	@echo "Use   export KUBECONFIG=\"\$$($(GROVE) local kubeconfig)\""
 	@echo "Try   $(GROVE) topology     $(GROVE) explain inference     $(GROVE) rollout restart inference"
