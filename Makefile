@@ -99,8 +99,9 @@ test-cluster: $(READY) ## Run the tests on a real cluster; builds its programs t
 ##@ Measure
 
 .PHONY: bench
-bench: $(READY) ## Run all benchmarks
+bench: $(READY) ## Run all benchmarks; those on a cluster of 100 nodes last
 	for file in bench/*_bench.py; do echo "== $$file"; $(BIN)/python $$file; done
+	$(GROVE) bench
 
 .PHONY: bench-runtime
 bench-runtime: $(READY) ## Measure client, watch, store and queue
