@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from operator_process import OperatorProcess
+from own_namespace import own_namespace
 from workbench import Workbench
 
 from grove.localcluster import ClusterSpec, RunningCluster, reset, up
@@ -55,22 +56,18 @@ def _count(users: Path) -> int:
     return int(users.read_text()) if users.exists() else 0
 
 
-@pytest.fixture
-def namespace(cluster: RunningCluster) -> Iterator[str]:
-    """A namespace of this test's own, removed afterwards without waiting for it."""
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    cluster.kubectl("create", "namespace", name)
-    # Pods are refused until the namespace's default service account is there.
-    cluster.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=30s")
-    yield name
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
-
-
 @pytest.fixture(scope="session")
 def api(cluster: RunningCluster) -> Iterator[ApiServer]:
     """The API server with the administrator's rights."""
     with cluster.api() as found:
         yield found
+
+
+@pytest.fixture
+def namespace(cluster: RunningCluster, api: ApiServer) -> Iterator[str]:
+    """A namespace of this test's own."""
+    with own_namespace(cluster, api, f"test-{uuid.uuid4().hex[:8]}") as name:
+        yield name
 
 
 @pytest.fixture

@@ -28,8 +28,10 @@ from grouper_on_cluster import (
     pod_spec,
     watching,
 )
+from own_namespace import own_namespace
 
 from grove.localcluster import RunningCluster
+from grove.localcluster.rest import ApiServer
 from grove.runtime import requests
 
 IGNORE = "kai.scheduler/ignore-workload-api"
@@ -335,22 +337,25 @@ class TestGangs:
         ids=["bare", "queue", "project", "labels", "unknown", "spec-priority", "user"],
     )
     async def test_group_of_a_gang_equals_that_of_kais_own_pod_grouper(
-        self, cluster: RunningCluster, bench: Bench, labels: dict[str, str], annotations: dict[str, str], extra: Json
+        self,
+        cluster: RunningCluster,
+        api: ApiServer,
+        bench: Bench,
+        labels: dict[str, str],
+        annotations: dict[str, str],
+        extra: Json,
     ) -> None:
-        other = f"{bench.namespace}-kai"
-        cluster.kubectl("create", "namespace", other)
-        cluster.kubectl("wait", "--for=create", "serviceaccount/default", "-n", other, "--timeout=30s")
-        try:
-            with kais_pod_grouper(cluster, "differential"):
-                async with watching(cluster, other) as theirs:
-                    for where, scheduler in ((bench, "kai-scheduler"), (theirs, "differential")):
-                        spec = gang_spec(where.namespace, a=1, b=2) | extra
-                        await gang(where, spec, scheduler, POOL, labels=labels, annotations=annotations)
-                        await where.until(lambda where=where: len(where.groups) == 1, "the group exists")
-                        await where.until(lambda where=where: None not in where.marks.values(), "all pods are marked")
-                    assert plain(bench) == plain(theirs)
-        finally:
-            cluster.kubectl("delete", "namespace", other, "--wait=false")
+        with (
+            own_namespace(cluster, api, f"{bench.namespace}-kai") as other,
+            kais_pod_grouper(cluster, "differential"),
+        ):
+            async with watching(cluster, other) as theirs:
+                for where, scheduler in ((bench, "kai-scheduler"), (theirs, "differential")):
+                    spec = gang_spec(where.namespace, a=1, b=2) | extra
+                    await gang(where, spec, scheduler, POOL, labels=labels, annotations=annotations)
+                    await where.until(lambda where=where: len(where.groups) == 1, "the group exists")
+                    await where.until(lambda where=where: None not in where.marks.values(), "all pods are marked")
+                assert plain(bench) == plain(theirs)
 
 
 def plain(bench: Bench) -> Json:

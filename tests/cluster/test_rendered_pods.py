@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from own_namespace import own_namespace
 
 from grove.admission import Context, default, validate
 from grove.api import crd
@@ -111,14 +112,11 @@ TEMPLATE = st.builds(
 
 
 @pytest.fixture(scope="module")
-def room(cluster: RunningCluster) -> Iterator[str]:
+def room(cluster: RunningCluster, api: ApiServer) -> Iterator[str]:
     """A namespace in which everything is only tried."""
-    name = f"rendered-{uuid.uuid4().hex[:8]}"
-    cluster.kubectl("create", "namespace", name)
-    cluster.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=30s")
-    cluster.kubectl("create", "serviceaccount", "drawn", "-n", name)
-    yield name
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    with own_namespace(cluster, api, f"rendered-{uuid.uuid4().hex[:8]}") as name:
+        cluster.kubectl("create", "serviceaccount", "drawn", "-n", name)
+        yield name
 
 
 class RecordingObjects(Objects):

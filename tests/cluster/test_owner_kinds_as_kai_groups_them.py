@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from grouper_on_cluster import Bench, Json, grouping, install, kais_pod_grouper, watching
+from own_namespace import own_namespace
 from owner_kinds import (
     DEPLOYMENTS,
     JOBS,
@@ -31,6 +32,7 @@ from owner_kinds import (
 )
 
 from grove.localcluster import RunningCluster
+from grove.localcluster.rest import ApiServer
 from grove.schedulers import kai
 
 OTHER = "compared"
@@ -135,13 +137,10 @@ async def ours(cluster: RunningCluster, namespace: str, identity: Path) -> Async
 
 
 @pytest.fixture
-async def theirs(cluster: RunningCluster, namespace: str) -> AsyncIterator[Bench]:
-    other = f"{namespace}-kai"
-    cluster.kubectl("create", "namespace", other)
-    cluster.kubectl("wait", "--for=create", "serviceaccount/default", "-n", other, "--timeout=30s")
-    async with watching(cluster, other) as bench:
-        yield bench
-    cluster.kubectl("delete", "namespace", other, "--wait=false")
+async def theirs(cluster: RunningCluster, api: ApiServer, namespace: str) -> AsyncIterator[Bench]:
+    with own_namespace(cluster, api, f"{namespace}-kai") as other:
+        async with watching(cluster, other) as bench:
+            yield bench
 
 
 @pytest.mark.parametrize(
