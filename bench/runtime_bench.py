@@ -28,8 +28,8 @@ import uvloop
 
 from grove.api.core import Pod
 from grove.runtime import certs, requests
-from grove.runtime.aiohttp_transport import AiohttpTransport
 from grove.runtime.client import Client
+from grove.runtime.http_transport import HttpTransport
 from grove.runtime.queue import WorkQueue
 from grove.runtime.reflector import Reflector
 from grove.runtime.resource import Resource
@@ -217,7 +217,7 @@ async def many(count: int, once: Callable[[int], Awaitable[Any]]) -> float:
 
 async def creates(address: str, tls: Tls) -> dict[str, float]:
     """Our client and bare aiohttp, in turns, so that both see the same machine."""
-    transport = AiohttpTransport(address, tls=tls)
+    transport = HttpTransport(address, tls=tls)
     client = Client(transport, in_flight=IN_FLIGHT)
     context = ssl.create_default_context(cadata=(tls.ca or b"").decode())
     session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=context))
@@ -247,8 +247,8 @@ async def creates(address: str, tls: Tls) -> dict[str, float]:
     }
 
 
-async def filled(address: str, tls: Tls) -> tuple[Store[Pod], AiohttpTransport, asyncio.Task[None]]:
-    transport = AiohttpTransport(address, tls=tls)
+async def filled(address: str, tls: Tls) -> tuple[Store[Pod], HttpTransport, asyncio.Task[None]]:
+    transport = HttpTransport(address, tls=tls)
     store = Store(PODS)
     store.add_index("owner", lambda each: [owner.uid for owner in each.metadata.owner_references])
     store.add_index("node", lambda each: [each.spec.node_name])
@@ -259,7 +259,7 @@ async def filled(address: str, tls: Tls) -> tuple[Store[Pod], AiohttpTransport, 
 
 async def memory(address: str, tls: Tls) -> dict[str, float]:
     """Resident memory of the process with 5,000 pods and two indexes, above the same process with a TLS client."""
-    warm = AiohttpTransport(address, tls=tls)
+    warm = HttpTransport(address, tls=tls)
     await Client(warm).send(requests.get(PODS, "team-0", "any"))
     await warm.close()
     gc.collect()
@@ -277,7 +277,7 @@ async def memory(address: str, tls: Tls) -> dict[str, float]:
 
 async def watching(address: str, tls: Tls) -> dict[str, float]:
     """From bytes on the socket to the stored, indexed object and a handler told."""
-    transport = AiohttpTransport(address, tls=tls)
+    transport = HttpTransport(address, tls=tls)
     store = Store(PODS)
     store.add_index("owner", lambda each: [owner.uid for owner in each.metadata.owner_references])
     store.add_index("node", lambda each: [each.spec.node_name])

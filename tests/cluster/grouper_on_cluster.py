@@ -19,7 +19,6 @@ from grove.localcluster.binaries import KAI_POD_GROUPER, ensure_built
 from grove.localcluster.progress import PlainProgress
 from grove.podgrouper.kinds import FIELD_MANAGER
 from grove.runtime import requests
-from grove.runtime.aiohttp_transport import AiohttpTransport
 from grove.runtime.client import Client
 from grove.runtime.connection import connect, load
 from grove.runtime.objects import ObjectMeta
@@ -143,12 +142,6 @@ def install(cluster: RunningCluster) -> Path:
     return service_account_kubeconfig(cluster, "grove-system", "grove-pod-grouper")
 
 
-async def hang_up(transport: AiohttpTransport) -> None:
-    """Closes the connections. TLS takes leave after that, and aiohttp offers nothing to wait for but time."""
-    await transport.close()
-    await asyncio.sleep(0.25)
-
-
 @contextlib.asynccontextmanager
 async def watching(cluster: RunningCluster, namespace: str) -> AsyncIterator[Bench]:
     """A watched namespace."""
@@ -160,7 +153,7 @@ async def watching(cluster: RunningCluster, namespace: str) -> AsyncIterator[Ben
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await hang_up(transport)
+        await transport.close()
 
 
 @contextlib.asynccontextmanager
@@ -177,7 +170,7 @@ async def grouping(kubeconfig: Path) -> AsyncIterator[Grouper]:
         for task in tasks:
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-        await hang_up(transport)
+        await transport.close()
     assert all(isinstance(end, asyncio.CancelledError) for end in ended), ended
 
 

@@ -17,8 +17,8 @@ from conformance_api import DEFINITIONS, GROUP, WIDGET_DEFINITION, Api
 
 from grove.localcluster import ClusterSpec, RunningCluster, reset, up
 from grove.localcluster.progress import PlainProgress
-from grove.runtime.aiohttp_transport import AiohttpTransport
 from grove.runtime.connection import connect, load
+from grove.runtime.http_transport import HttpTransport
 from grove.testing import ApiServer
 from grove.testing.httpserver import serve
 from grove.testing.state import WallClock
@@ -50,7 +50,7 @@ async def _memory() -> AsyncIterator[Api]:
 async def _http() -> AsyncIterator[Api]:
     server = ApiServer(WallClock(), show_managed_fields=True, bookmark_interval=0.2)
     async with serve(server) as url:
-        transport = AiohttpTransport(url)
+        transport = HttpTransport(url)
         yield Api(transport, "")
         await transport.close()
 

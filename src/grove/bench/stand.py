@@ -21,7 +21,8 @@ from grove.localcluster.spec import Scheduler
 from grove.runtime import errors, requests
 from grove.runtime.aiohttp_transport import AiohttpTransport
 from grove.runtime.client import Client
-from grove.runtime.connection import connect, load
+from grove.runtime.connection import load
+from grove.runtime.credentials import Fixed
 from grove.runtime.objects import PartialObject
 from grove.runtime.resource import Resource
 from grove.runtime.transport import Transport
@@ -154,7 +155,9 @@ async def stand(name: str = "bench") -> AsyncIterator[Stand]:
     """Starts or reuses the cluster; what runs on it is left running for the next measurement."""
     spec = ClusterSpec(name=name, nodes=NODES, racks=10, scheduler=Scheduler.KUBE, operator=True)
     cluster = await asyncio.to_thread(up, spec)
-    transport = connect(load(cluster.kubeconfig))
+    connection = load(cluster.kubeconfig)
+    # The floor is what an ordinary script does, so it is measured over an ordinary client and not over the operator's.
+    transport = AiohttpTransport(connection.server, tls=connection.tls, credentials=Fixed(connection.identity))
     port = load_ports(cluster.files.ports)[OPERATOR_METRICS]
     metrics = AiohttpTransport(f"http://127.0.0.1:{port}")
     try:

@@ -1,4 +1,4 @@
-"""The transport over real sockets: aiohttp, HTTP/1.1, a pool for requests and a connection of its own per watch.
+"""The transport through a proxy: aiohttp, HTTP/1.1, a pool for requests and a connection of its own per watch.
 
 It adds the credentials, renews them once when the server answers 401 (a refused request had no effect), and turns every
 way an exchange can break into a TransportError. It asks for no compression: that costs more CPU than it saves.
@@ -12,16 +12,23 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import lru_cache
 from typing import TypedDict
-from urllib.parse import quote, urlencode
 
 import aiohttp
 from yarl import URL
 
 from grove.runtime.credentials import Anonymous, Credentials, Identity
 from grove.runtime.tls import Tls, client_context
-from grove.runtime.transport import HttpRequest, HttpResponse, HttpStream, TransportError, TransportTimeout
+from grove.runtime.transport import (
+    USER_AGENT,
+    HttpRequest,
+    HttpResponse,
+    HttpStream,
+    TransportError,
+    TransportTimeout,
+    explain,
+    target,
+)
 
-USER_AGENT = "grove"
 KEEP_ALIVE = 60.0
 _NO_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=30.0)
 
@@ -51,7 +58,7 @@ class _Stream:
             async for chunk in self._response.content.iter_any():
                 yield chunk
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"the stream broke: {_explain(error)}") from error
+            raise TransportError(f"the stream broke: {explain(error)}") from error
 
 
 class AiohttpTransport:
@@ -99,7 +106,7 @@ class AiohttpTransport:
         except TimeoutError as error:
             raise TransportTimeout(f"no complete answer within {request.timeout} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise TransportError(_explain(error)) from error
+            raise TransportError(explain(error)) from error
 
     @asynccontextmanager
     async def _open(self, request: HttpRequest) -> AsyncIterator[HttpStream]:
@@ -117,7 +124,7 @@ class AiohttpTransport:
         except TimeoutError as error:
             raise TransportTimeout(f"no status line within {request.timeout} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise TransportError(_explain(error)) from error
+            raise TransportError(explain(error)) from error
         try:
             if response.status == 401 and self._credentials.renewable:
                 self._credentials.renew()  # the caller comes back, with the new ones
@@ -137,7 +144,7 @@ class AiohttpTransport:
         return self._session
 
     def _url(self, request: HttpRequest) -> URL:
-        return _url(self._server, request.path, tuple(request.query))
+        return _url(self._server + target(request))
 
     def _extra(self, identity: Identity) -> _Extra:
         if not self._server.startswith("https:"):
@@ -151,15 +158,10 @@ class AiohttpTransport:
 
 
 @lru_cache(maxsize=4096)
-def _url(server: str, path: str, query: tuple[tuple[str, str], ...]) -> URL:
-    text = server + quote(path, safe="/:@!$&'()*+,;=~-._")
-    return URL(f"{text}?{urlencode(query)}" if query else text, encoded=True)
+def _url(text: str) -> URL:
+    return URL(text, encoded=True)
 
 
 @lru_cache(maxsize=64)
 def _timeout(seconds: float | None) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=seconds)
-
-
-def _explain(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

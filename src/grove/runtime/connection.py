@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -19,9 +18,7 @@ from grove.runtime.clock import Clock
 from grove.runtime.config_error import ConnectionConfigError
 from grove.runtime.credentials import Credentials, ExecPlugin, Fixed, Identity, Plugin, TokenFile
 from grove.runtime.tls import Tls
-
-if TYPE_CHECKING:
-    from grove.runtime.aiohttp_transport import AiohttpTransport
+from grove.runtime.transport import Transport
 
 __all__ = ["Connection", "ConnectionConfigError", "connect", "in_cluster", "load"]
 
@@ -42,18 +39,17 @@ class Connection:
     source: str = ""
 
 
-def connect(connection: Connection, *, clock: Clock | None = None) -> AiohttpTransport:
+def connect(connection: Connection, *, clock: Clock | None = None) -> Transport:
     """A transport over this connection; nothing is sent yet."""
-    from grove.runtime.aiohttp_transport import (
-        AiohttpTransport,
-    )  # a third of a second, which a wrong file need not cost
+    credentials = _credentials(connection, clock)
+    proxy = connection.proxy or proxy_from_environment(connection.server)
+    if proxy is None:
+        from grove.runtime.http_transport import HttpTransport  # late: a wrong file need not cost it
 
-    return AiohttpTransport(
-        connection.server,
-        tls=connection.tls,
-        credentials=_credentials(connection, clock),
-        proxy=connection.proxy or proxy_from_environment(connection.server),
-    )
+        return HttpTransport(connection.server, tls=connection.tls, credentials=credentials)
+    from grove.runtime.aiohttp_transport import AiohttpTransport  # a third of a second
+
+    return AiohttpTransport(connection.server, tls=connection.tls, credentials=credentials, proxy=proxy)
 
 
 def load(

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
+from urllib.parse import quote, urlencode
+
+USER_AGENT = "grove"
 
 
 class TransportError(Exception):
@@ -65,3 +69,19 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def target(request: HttpRequest) -> str:
+    """The path and query as they go over the wire."""
+    return _target(request.path, tuple(request.query))
+
+
+def explain(error: BaseException) -> str:
+    """What broke, with its kind: many errors of sockets have no words of their own."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+@lru_cache(maxsize=4096)
+def _target(path: str, query: tuple[tuple[str, str], ...]) -> str:
+    text = quote(path, safe="/:@!$&'()*+,;=~-._")
+    return f"{text}?{urlencode(query)}" if query else text

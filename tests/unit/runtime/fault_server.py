@@ -16,6 +16,7 @@ class Exchange:
     def __init__(self, head: bytes, body: bytes, writer: asyncio.StreamWriter, hung_up: asyncio.Event) -> None:
         lines = head.decode().split("\r\n")
         self.method, self.target, _ = lines[0].split(" ")
+        self.names = [line.partition(":")[0].lower() for line in lines[1:] if line]
         self.headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:] if line)}
         self.body = body
         self.writer = writer
