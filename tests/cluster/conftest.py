@@ -56,9 +56,9 @@ def _count(users: Path) -> int:
     return int(users.read_text()) if users.exists() else 0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def api(cluster: RunningCluster) -> Iterator[ApiServer]:
-    """The API server with the administrator's rights."""
+    """The API server of the module's cluster, its own or the shared one, with the administrator's rights."""
     with cluster.api() as found:
         yield found
 
