@@ -145,8 +145,8 @@ async def _updated(stand: Stand, replicas: int) -> None:
 
 
 async def update_in_turn(stand: Stand) -> Result:
-    """The default strategy, one replica after the other, for the first replicas of the flat workload."""
-    shape, moved = FLAT, 40
+    """The default strategy: all replicas of the flat workload, one after the other."""
+    shape = FLAT
     bare = await _bare_replacement(stand)
     async with stand.product([pod_clique_set("bench", shape)], shape.pods):
         await stand.quiet()
@@ -154,12 +154,11 @@ async def update_in_turn(stand: Stand) -> Result:
         began = time.monotonic()
         await _change_template(stand, "bench:2")
         async with asyncio.timeout(PATIENCE):
-            await _updated(stand, moved)
-        each = (time.monotonic() - began) / moved
+            await _updated(stand, shape.replicas)
+        each = (time.monotonic() - began) / shape.replicas
         cost = await account.close()
     return {
         "pods": shape.pods,
-        "replicas_moved": moved,
         "bare_replacement_s": round(bare, 3),
         "replica_s": round(each, 3),
         "replica_ratio": round(each / bare, 2),

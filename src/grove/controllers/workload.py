@@ -62,10 +62,14 @@ class WorkloadController:
         Wakeups(stores, self._observer, self._wake, self._wake_soon)
 
     def _wake(self, key: Key) -> None:
-        self.queue.add(key, Priority.HIGH if key.index is None else Priority.NORMAL)
+        urgent = key.index is None or self._awaited(key)
+        self.queue.add(key, Priority.HIGH if urgent else Priority.NORMAL)
 
     def _wake_soon(self, key: Key) -> None:
-        self.queue.add_after(key, LOOK_AFTER)
+        if self._awaited(key):
+            self._wake(key)
+        else:
+            self.queue.add_after(key, LOOK_AFTER)
 
     async def reconcile(self, key: Key) -> Result:
         owner = self._observer.owner(key)
@@ -164,8 +168,8 @@ class WorkloadController:
             known[key.index] = summary
         else:
             known.pop(key.index, None)
-        if self._awaited(key):
-            self.queue.add(key.owner, Priority.HIGH)
+        if summary.at_rest and self._awaited(key):
+            self.queue.add(key.owner, Priority.HIGH)  # its turn may be over
         else:
             collect = max(COUNT_AFTER, COUNT_AFTER_PER_REPLICA * len(known))
             self.queue.add_after(key.owner, collect, Priority.HIGH)

@@ -16,10 +16,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from grove.api import labels, names
-from grove.api.kinds import POD_CLIQUES, SCALING_GROUPS
-from grove.api.pod_clique import ComponentUpdateStrategy
+from grove.api.kinds import POD_CLIQUES
+from grove.api.pod_clique import ComponentUpdateStrategy, PodCliqueStatus
 from grove.api.pod_clique_set import ScalingGroupConfig
 from grove.api.pod_gang import PodGangStatus
+from grove.api.scaling_group import ScalingGroupStatus
 from grove.plan import budget, clique_status, gang_status, replica_objects, rollout, termination
 from grove.plan.actions import Action, Notice, Plan, StatusWrite, Wait
 from grove.plan.budget import Budget
@@ -27,7 +28,7 @@ from grove.plan.gates import Gates
 from grove.plan.layout import Slot, layout
 from grove.plan.replica_draft import Draft, available, carried, group_replicas
 from grove.plan.replica_pods import PodMoves, pod_actions
-from grove.plan.replica_status import replica_statuses, replica_summary
+from grove.plan.replica_status import replica_statuses, replica_summary, update_on_record
 from grove.plan.rollout import Goal, Step
 from grove.plan.turn import Mode, Turn, left_alone, selection_stands, turn
 from grove.plan.views import CliqueView, clique_view, group_unit
@@ -251,12 +252,24 @@ def _pod_names(draft: Draft) -> dict[str, list[str]]:
 
 
 def _opening(draft: Draft, statuses: list[StatusWrite]) -> tuple[Action, ...]:
-    """An update is on record before its first pod goes: statuses of units it touches now are written first."""
+    """An update is on record before its first pod goes: statuses of units it begins to touch are written first."""
+    world = draft.world
     touched = {name for name, moves in draft.moves.items() if moves.rolling and (moves.taking_down or moves.create)}
     for group, step in draft.group_steps.items():
         if step.take_down or step.surge:
-            touched.add(names.scaling_group(draft.world.owner.metadata.name, draft.world.index, group))
-    return tuple(s for s in statuses if s.name in touched and s.resource in (POD_CLIQUES, SCALING_GROUPS))
+            touched.add(names.scaling_group(world.owner.metadata.name, world.index, group))
+    return tuple(write for write in statuses if write.name in touched and not _on_record(world, write))
+
+
+def _on_record(world: ReplicaWorld, write: StatusWrite) -> bool:
+    """Whether the update this status tells of is on record already, and open."""
+    if not isinstance(write.status, PodCliqueStatus | ScalingGroupStatus):
+        return True
+    standing = (world.cliques if write.resource == POD_CLIQUES else world.groups).get(write.name)
+    told, now = update_on_record(standing), write.status.update_progress
+    if told is None or now is None or told.update_ended_at:
+        return False
+    return told.pod_clique_set_generation_hash == now.pod_clique_set_generation_hash
 
 
 def _refusals(draft: Draft) -> list[Wait]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from grove.api import names
 from grove.api.kinds import POD_CLIQUES, POD_GANGS, SCALING_GROUPS
+from grove.api.pod_clique import PodClique, PodCliqueUpdateProgress
 from grove.api.pod_clique_set import ScalingGroupConfig
 from grove.api.pod_gang import PodGangStatus
+from grove.api.scaling_group import ScalingGroup, ScalingGroupUpdateProgress
 from grove.plan import clique_status, gang_status, group_status, termination
 from grove.plan.actions import Haste, Plan, StatusWrite
 from grove.plan.clique_status import CliqueFacts, CliqueUpdate
@@ -40,9 +42,17 @@ def _clique_write(draft: Draft, known: CliqueFacts) -> StatusWrite:
     status = clique_status.clique_status(known, update, errors, draft.layout.set_name, draft.now)
     # That a clique has run is a fact later decisions rest on: it does not wait for the clique to be whole.
     first_run = known.has_run and not known.writer.recorded(clique_status.HAS_RUN)
-    eventful = bool(breach) or bool(errors) or update.reset or update.rolling
+    stepped = update.rolling and status.update_progress != update_on_record(view.clique)
+    eventful = bool(breach) or bool(errors) or update.reset or stepped
     haste = _haste(eventful, first_run or view.ready >= view.replicas)
     return StatusWrite(POD_CLIQUES, draft.layout.namespace, name, status, haste)
+
+
+def update_on_record(
+    standing: PodClique | ScalingGroup | None,
+) -> PodCliqueUpdateProgress | ScalingGroupUpdateProgress | None:
+    """What the stored object says of its update. One that is only about to be written is not on record."""
+    return standing.status.update_progress if standing and standing.status else None
 
 
 def _haste(eventful: bool, settled: bool) -> Haste:
@@ -73,7 +83,8 @@ def _group_write(draft: Draft, group: ScalingGroupConfig) -> list[StatusWrite]:
         draft.turn.revision.hash, rolling, world.owner.spec.strategy.type == "OnDelete", step.take_down
     )
     status = group_status.group_status(view, update, world.group_status(name), [], draft.now)
-    haste = _haste(rolling, status.available_replicas >= standing.spec.replicas)
+    stepped = rolling and status.update_progress != update_on_record(standing)
+    haste = _haste(stepped, status.available_replicas >= standing.spec.replicas)
     return [StatusWrite(SCALING_GROUPS, draft.layout.namespace, name, status, haste)]
 
 
